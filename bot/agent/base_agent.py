@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from bot.agent.context import fit, has_calls, noted, shorten, without_earlier_images
+from bot.agent.context import fit, noted, shorten, without_earlier_images
 from bot.agent.messages import (
     Answer,
     Message,
@@ -21,7 +21,7 @@ from bot.agent.messages import (
 from bot.agent.progress import AgentResult, Halt, Progress, last_step, waiting
 from bot.agent.protocols import AgentConfig, AgentContext, AnswerEntry, ResultEntry
 from bot.agent.spending import Spending
-from bot.agent.toolbox import Toolbox, is_over, may_have_run
+from bot.agent.toolbox import Toolbox, may_have_run
 from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
 from bot.models.base import ASIDE_SECONDS, Model, OnText, Question
 from bot.values import RunStatus
@@ -73,14 +73,19 @@ class BaseAgent:
         Raises:
             FencedError: Another process has taken over this turn or run.
         """
-        progress = self.progress
+        progress, config = self.progress, self._config
         self._history = history
         caller = self._context.caller
-        progress.began_foreign, progress.began_private = caller.foreign, caller.private
+        progress.foreign, progress.private = caller.foreign, caller.private
         progress.begin(messages, await self._context.journal.load())
-        progress.tool_calls = min(progress.tool_calls, self._config.max_tool_calls)
+        progress.tool_calls = min(progress.tool_calls, config.max_tool_calls)
         if progress.answers and progress.answers[-1] in progress.messages[-1:]:
-            self._spending.recall(self._shown(progress.messages[:-1]), progress.answers[-1].usage)
+            shown = fit(
+                progress.messages[:-1],
+                tokens=config.context_tokens,
+                result_characters=config.tool_result_characters,
+            )
+            self._spending.recall(shown, progress.answers[-1].usage)
         progress.charge(self._context.spent_before, self._context.discount_before)
         self._context.meter.settle(progress.usage)
         while progress.halt is None:
@@ -94,7 +99,7 @@ class BaseAgent:
             return received
         config, context = self._config, self._context
         limit = self._limit(progress, received)
-        arrived = await context.inbox.take()
+        arrived = await context.inbox.take() if context.inbox else ()
         notes = [f"A message from the user:\n{text}" for _, text in arrived]
         if limit:
             notes.append(last_step(limit))
@@ -129,7 +134,7 @@ class BaseAgent:
         halt = progress.halt_after(entry)
         counters = progress.counters(0 if halt else self._next_cost())
         await context.journal.write(entry, counters)
-        context.reporter.update(part="step", content=outcome.text, tool="", counters=counters)
+        context.report(part="step", content=outcome.text, tool="", counters=counters)
         return halt
 
     # -- before the question ---------------------------------------------------------------------
@@ -137,7 +142,7 @@ class BaseAgent:
     def _limit(self, progress: Progress, received: Message | None) -> RunStatus | None:
         """Return the reached limit that leaves only the last step; `None` below all limits."""
         config, context = self._config, self._context
-        if is_over(context.timer.left()):
+        if context.timer.left() <= 0:
             return RunStatus.TIMEOUT
         if progress.tool_calls >= config.max_tool_calls:
             return RunStatus.MAX_TOOL_CALLS
@@ -222,21 +227,21 @@ class BaseAgent:
         if limit:
             # Providers refuse a history with calls if the request has no tools. Without calls, the
             # tools are omitted to save their tokens.
-            if not any(has_calls(message) for message in messages):
+            if not any(isinstance(message, Answer) and message.calls for message in messages):
                 tools = ()
             allowed = meter.allow_last(output)
             fixed = self._spending.weighted_fixed(tools)
             if allowed is None or allowed[0] <= fixed:
                 return None
             room, output = min(room, allowed[0] - fixed), allowed[1]
-            left = max(REPORT_SECONDS, left or 0.0)
-        shown = self._shown(messages, room)
+            left = max(REPORT_SECONDS, left)
+        shown = fit(messages, tokens=room, result_characters=config.tool_result_characters)
         if not limit:
             output = meter.allow(self._spending.expected(shown), output) or LEAST_OUTPUT
 
         def on_wait(reason: str, seconds: float) -> None:
             if line := waiting(reason, seconds):
-                self._context.reporter.update(
+                self._context.report(
                     part="waiting", content=line, tool="", counters=self.progress.counters(0)
                 )
                 if on_text is not None:
@@ -254,17 +259,12 @@ class BaseAgent:
             history=max(0, self._history - (len(messages) - len(shown))),
             person=config.person,
             background=config.background,
-            seconds=None if left is None else max(0.0, left - ASIDE_SECONDS),
+            seconds=max(0.0, left - ASIDE_SECONDS),
             on_wait=on_wait,
             on_lost=lambda asked, lost: self.progress.spend(
                 meter, self._spending.lost(asked, lost)
             ),
         )
-
-    def _shown(self, messages: Sequence[Message], room: int | None = None) -> tuple[Message, ...]:
-        config = self._config
-        tokens = config.context_tokens if room is None else room
-        return fit(messages, tokens=tokens, result_characters=config.tool_result_characters)
 
     # -- the calls -------------------------------------------------------------------------------
 
@@ -281,67 +281,54 @@ class BaseAgent:
             )
         allowed = max(0, self._config.max_tool_calls - progress.tool_calls)
         progress.tool_calls += min(len(calls), allowed)
-        begun = []
+        over = "Not called: you have made all the tool calls you may make."
+        results = [ToolResult(call.id, over, failed=True) for call in calls]
+        inbox, resumed = self._context.inbox, progress.resumed_at == progress.steps
+        begun: list[tuple[int, ToolCall, ToolContext]] = []
         for index, call in enumerate(calls[:allowed]):
-            context = self._call_context(progress, index)
-            stored = progress.stored_result(progress.steps, index)
-            if stored is None and not await self._may_have_begun(progress, call, context):
-                begun.append((call, context))
+            context = replace(
+                self._context.caller,
+                call_id=f"{progress.steps}.{index}",
+                spent=partial(progress.spend, self._context.meter),
+                background=self._config.background,
+                foreign=progress.foreign,
+                private=progress.private or (inbox is not None and inbox.private),
+            )
+            if stored := progress.results.get((progress.steps, index)):
+                results[index] = stored
+            elif resumed and await self._toolbox.may_have_begun(call, context):
+                results[index] = may_have_run(call)
+            else:
+                begun.append((index, call, context))
         # The toolbox asks once about all calls that this attempt may make.
-        await self._toolbox.begin_step(begun)
+        await self._toolbox.begin_step([(call, context) for _, call, context in begun])
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(self._call(progress, index, call))
-                    for index, call in enumerate(calls[:allowed])
-                ]
+                made = [(each[0], group.create_task(self._call(progress, *each))) for each in begun]
         except BaseExceptionGroup as several:
             # A tool's error is a result. Other exceptions (fencing, the engine's) end the work.
             raise several.exceptions[0] from None
-        made = [task.result() for task in tasks]
-        over = "Not called: you have made all the tool calls you may make."
-        refused = [ToolResult(call.id, over, failed=True) for call in calls[allowed:]]
-        return ToolResults((*made, *refused))
+        for index, task in made:
+            results[index] = task.result()
+        return ToolResults(tuple(results))
 
-    def _call_context(self, progress: Progress, index: int) -> ToolContext:
-        return replace(
-            self._context.caller,
-            call_id=f"{progress.steps}.{index}",
-            spent=partial(progress.spend, self._context.meter),
-            background=self._config.background,
-            foreign=progress.foreign,
-            private=progress.private or self._context.inbox.private,
-        )
-
-    async def _may_have_begun(
-        self, progress: Progress, call: ToolCall, context: ToolContext
-    ) -> bool:
-        """Return True if an earlier attempt may have begun a call that must not be made twice."""
-        return (
-            self._toolbox.effects(call.name) is Effects.ONCE
-            and progress.resumed_at == progress.steps
-            and await self._toolbox.may_have_begun(call, context)
-        )
-
-    async def _call(self, progress: Progress, index: int, call: ToolCall) -> ToolResult:
-        """Make one call, or return its result from the journal of an earlier attempt."""
-        step = progress.steps
-        stored = progress.stored_result(step, index)
-        if stored is not None:
-            return stored
-        once = self._toolbox.effects(call.name) is Effects.ONCE
-        counters, context = progress.counters(0), self._call_context(progress, index)
-        if await self._may_have_begun(progress, call, context):
-            return may_have_run(call)
+    async def _call(
+        self, progress: Progress, index: int, call: ToolCall, context: ToolContext
+    ) -> ToolResult:
+        """Make one call of the newest answer, and store its result if it must not be repeated."""
         update = partial(
-            self._context.reporter.update, tool=call.name, counters=counters, call=context.call_id
+            self._context.report,
+            tool=call.name,
+            counters=progress.counters(0),
+            call=context.call_id,
         )
         update(part="tool", content="")
         result = await self._toolbox.call(call, context, left=self._context.timer.left)
-        progress.take_result(index, result)
-        if once:
+        progress.results[progress.steps, index] = result
+        if self._toolbox.effects(call.name) is Effects.ONCE:
             reserving = progress.counters(self._next_cost())
-            await self._context.journal.write(ResultEntry(step, index, result), reserving)
+            entry = ResultEntry(progress.steps, index, result)
+            await self._context.journal.write(entry, reserving)
         if result.failed:
             update(part="error", content=result.text)
         else:

@@ -220,11 +220,6 @@ def without_earlier_images(messages: Sequence[Message]) -> tuple[Message, ...]:
     return (*earlier, *messages[last:])
 
 
-def has_calls(message: Message) -> bool:
-    """Return True for an answer that waits for the results of its calls."""
-    return isinstance(message, Answer) and bool(message.calls)
-
-
 def noted(received: Message | None, note: str) -> Message:
     """Return the message for the model with a note of the runtime appended."""
     match received:

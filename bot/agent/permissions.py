@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -74,18 +75,6 @@ class PermissionRules:
             for rule in self.rules
         }
 
-    def never_allows(self, tool: str) -> bool:
-        """Return True if every call of a tool is denied, so that it need not be offered."""
-        denied = False
-        for rule in self.rules:
-            if not _fits(tool, rule.tool):
-                continue
-            if rule.decision is not Decision.DENY:
-                denied = False
-            elif rule.subject == "*":
-                denied = True
-        return denied
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -122,7 +111,12 @@ class Permissions:
 
     def offers(self, tool: str) -> bool:
         """Return True unless every call of a tool is denied."""
-        return not any(rules.never_allows(tool) for rules in (self.configured, *self.further))
+        for rules in (self.configured, *self.further):
+            about = (rule for rule in reversed(rules.rules) if _fits(tool, rule.tool))
+            last = takewhile(lambda rule: rule.decision is Decision.DENY, about)
+            if any(rule.subject == "*" for rule in last):
+                return False
+        return True
 
     def decide(self, tool: str, subjects: Sequence[str], *, harmless: bool) -> Verdict:
         """Return the decision about a call.

@@ -2,10 +2,9 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bot.agent.context import has_calls
 from bot.agent.messages import (
     Answer,
     Message,
@@ -98,7 +97,14 @@ class AgentResult:
 
 @dataclass(slots=True)
 class Progress:
-    """The state of the loop; all of it can be restored from the journal."""
+    """The state of the loop; all of it can be restored from the journal.
+
+    Attributes:
+        foreign: Whether the prompt holds content that neither the user nor the bot wrote.
+        private: Whether the prompt holds private material.
+        results: The results of calls in this attempt or an earlier one, by step and index; those
+            of the newest answer before all of them have arrived.
+    """
 
     messages: list[Message] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
@@ -109,9 +115,9 @@ class Progress:
     warned: bool = False
     note: str = ""
     resumed_at: int = -1
-    began_foreign: bool = False
-    began_private: bool = False
-    _results: dict[tuple[int, int], ToolResult] = field(default_factory=dict)
+    foreign: bool = False
+    private: bool = False
+    results: dict[tuple[int, int], ToolResult] = field(default_factory=dict)
     _last_calls: list[str] = field(default_factory=list)
     _pauses: int = 0
     _only_thoughts: int = 0
@@ -131,21 +137,6 @@ class Progress:
         """The usage of all calls, including a call that a crash interrupted."""
         return sum((answer.usage for answer in self.answers), self.extra)
 
-    @property
-    def foreign(self) -> bool:
-        """True if the prompt holds content that neither the user nor the bot wrote."""
-        return self.began_foreign or any(result.foreign for result in self._shown_results())
-
-    @property
-    def private(self) -> bool:
-        """True if the prompt holds private material."""
-        return self.began_private or any(result.private for result in self._shown_results())
-
-    def _shown_results(self) -> Iterator[ToolResult]:
-        for message in self.messages:
-            if isinstance(message, ToolResults):
-                yield from message.results
-
     def charge(self, spent_before: int, discount: int = 0) -> None:
         """Add the tokens charged to earlier attempts beyond the answers that they stored."""
         known = sum((answer.usage for answer in self.answers), Usage())
@@ -163,10 +154,16 @@ class Progress:
 
     def begin(self, messages: Sequence[Message], entries: Sequence[Entry]) -> None:
         """Restore the state from the initial messages and the entries of earlier attempts."""
-        self.messages = list(messages)
+        for message in messages:
+            self._show(message)
         for entry in entries:
             if isinstance(entry, AnswerEntry):
-                self.warned = self.warned or _warns(entry.received)
+                match entry.received:
+                    case ToolResults(note=text) | UserMessage(text=text):
+                        # A user's message follows a line of ours, so it looks like a warning only
+                        # on purpose.
+                        parts = text.split("\n\n")
+                        self.warned |= any(part.startswith(WARNING) for part in parts)
                 calls = self.open_calls()
                 self.tool_calls += len(calls)
                 self.repeated(calls, len(calls) + 1)
@@ -174,7 +171,7 @@ class Progress:
                 self.note = ""
                 self.halt = self.halt_after(entry)
             else:
-                self._results[entry.step, entry.index] = entry.result
+                self.results[entry.step, entry.index] = entry.result
                 self.entries.append(entry)
         if entries:
             self.resumed_at = self.steps
@@ -182,19 +179,18 @@ class Progress:
     def add(self, entry: AnswerEntry) -> None:
         """Add a step to the state."""
         if entry.received is not None:
-            self.messages.append(entry.received)
+            self._show(entry.received)
         if entry.answer.text.strip() or entry.answer.calls or entry.answer.native:
             self.messages.append(entry.answer)
         self.answers.append(entry.answer)
         self.entries.append(entry)
 
-    def stored_result(self, step: int, index: int) -> ToolResult | None:
-        """Return the result of a call in this attempt or an earlier one; `None` without one."""
-        return self._results.get((step, index))
-
-    def take_result(self, index: int, result: ToolResult) -> None:
-        """Store the result of a call of the newest answer, before all results have arrived."""
-        self._results[self.steps, index] = result
+    def _show(self, message: Message) -> None:
+        """Add a message to the prompt, with its flags."""
+        self.messages.append(message)
+        if isinstance(message, ToolResults):
+            self.foreign |= any(result.foreign for result in message.results)
+            self.private |= any(result.private for result in message.results)
 
     def warning(self, used: Mapping[str, float]) -> str:
         """Return a warning when 80 % of any limit is used for the first time; empty otherwise.
@@ -211,7 +207,7 @@ class Progress:
     def open_calls(self) -> tuple[ToolCall, ...]:
         """Return the calls of the newest answer that wait for their results."""
         newest = self.messages[-1] if self.messages else None
-        return newest.calls if isinstance(newest, Answer) and has_calls(newest) else ()
+        return newest.calls if isinstance(newest, Answer) else ()
 
     def repeated(self, calls: Sequence[ToolCall], times: int) -> str:
         """Return the reason to halt after `times` equal or malformed calls in a row; else empty."""
@@ -260,11 +256,6 @@ class Progress:
             return last.text.strip() + cut
         return self.partial_text()
 
-    def said(self) -> str:
-        """Return the text of all steps, with a mark if the last was cut."""
-        cut = self.answers and self.answers[-1].stop is StopReason.MAX_TOKENS
-        return self.partial_text() + (CUT_ANSWER if cut else "")
-
     def partial_text(self) -> str:
         """Return the text of all finished steps."""
         return "\n\n".join(text for answer in self.answers if (text := answer.text.strip()))
@@ -274,10 +265,11 @@ class Progress:
         halt = self.halt or Halt(RunStatus.FAILED, "The work was not finished.")
         received = (entry.received for entry in self.entries if isinstance(entry, AnswerEntry))
         results = [each for one in received if isinstance(one, ToolResults) for each in one.results]
+        cut = bool(self.answers) and self.answers[-1].stop is StopReason.MAX_TOKENS
         return AgentResult(
             status=halt.status,
             text=self.text(),
-            said=self.said(),
+            said=self.partial_text() + CUT_ANSWER * cut,
             error=halt.reason,
             usage=self.usage,
             tool_calls=self.tool_calls,
@@ -303,8 +295,8 @@ class Progress:
                 if entry.received is not None:
                     rows.append(to_json(entry.received))
                 rows.append(to_json(entry.answer))
-        made = [self.stored_result(self.steps, index) for index in range(len(self.open_calls()))]
-        if results := tuple(result for result in made if result is not None):
+        made = [self.results.get((self.steps, index)) for index in range(len(self.open_calls()))]
+        if results := tuple(filter(None, made)):
             rows.append(to_json(ToolResults(results)))
         return tuple(rows)
 
@@ -332,14 +324,3 @@ def waiting(reason: str, seconds: float) -> str:
     whole = math.ceil(seconds)
     long = f"{whole} s" if whole < 100 else f"{math.ceil(whole / 60)} min"
     return f"{WAITING} {told}. I go on by myself in {long}."
-
-
-def _warns(message: Message | None) -> bool:
-    """Return True if a message for the model holds the warning before a limit."""
-    text = ""
-    if isinstance(message, ToolResults):
-        text = message.note
-    elif isinstance(message, UserMessage):
-        text = message.text
-    # A user's message follows a line of ours, so it looks like a warning only on purpose.
-    return any(part.startswith(WARNING) for part in text.split("\n\n"))

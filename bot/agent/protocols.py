@@ -132,8 +132,8 @@ class Timer(Protocol):
         """The used share, 0 to 1."""
         ...
 
-    def left(self) -> float | None:
-        """Return the seconds until the last step must begin; `None` for no limit."""
+    def left(self) -> float:
+        """Return the seconds until the last step must begin; infinite for no limit."""
         ...
 
 
@@ -150,31 +150,14 @@ class MessageInbox(Protocol):
         ...
 
 
-class Reporter(Protocol):
+class Report(Protocol):
     """Receives the progress of an agent to update a card; never blocks."""
 
-    def update(
+    def __call__(
         self, *, part: str, content: str, tool: str, counters: Counters, call: str = ""
     ) -> None:
         """Report: `part` is `step` or `waiting`, or `tool` followed by `tool_end` or `error`."""
         ...
-
-
-class NoInbox:
-    """An inbox that is always empty: a message received during a turn begins the next turn."""
-
-    private = False
-
-    async def take(self) -> list[tuple[str, str]]:
-        """Return an empty list."""
-        return []
-
-
-class NoReporter:
-    """A reporter that does nothing: the reply of a turn shows its progress."""
-
-    def update(self, **_: object) -> None:
-        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +165,9 @@ class AgentContext:
     """Holds the collaborators of one agent at work.
 
     Attributes:
+        inbox: The messages to a run; `None` for a turn, since a message received meanwhile begins
+            the next turn.
+        report: Updates the card of a run; the reply of a turn shows its progress itself.
         caller: The context of tool calls, with the flags of the prompt at the start. Each call gets
             its own id, and flags that include the results so far.
         spent_before: Tokens charged to earlier attempts, including a call that was in progress when
@@ -192,9 +178,9 @@ class AgentContext:
     journal: Journal
     meter: Meter
     timer: Timer
-    inbox: MessageInbox
-    reporter: Reporter
     caller: ToolContext
+    inbox: MessageInbox | None = None
+    report: Report = lambda **_: None
     spent_before: int = 0
     discount_before: int = 0
 

@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from bot.agent.documents import too_deep
 from bot.agent.messages import ToolCall, ToolResult
@@ -52,8 +53,8 @@ class Approved:
         return context.call_id.startswith(f"{self.step}.")
 
 
-#: Returns the seconds that are left for a turn or run; `None` for no limit.
-Left = Callable[[], float | None]
+#: Returns the seconds that are left for a turn or run; infinite for no limit.
+Left = Callable[[], float]
 
 
 class Toolbox:
@@ -100,15 +101,11 @@ class Toolbox:
         self._tasks = tasks
         self._timeout_seconds = timeout_seconds
         self._approver = approver
+        self.names = tuple(self._tools)
         self.descriptions = tuple(
             ToolDescription(tool.name, tool.description, tool.schema)
             for tool in self._tools.values()
         )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all tools, in order."""
-        return tuple(self._tools)
 
     def effects(self, name: str) -> Effects:
         """Return the effects of repeating a call of this tool; none for an unknown tool."""
@@ -116,17 +113,19 @@ class Toolbox:
         return tool.effects if tool else Effects.NONE
 
     async def may_have_begun(self, call: ToolCall, context: ToolContext) -> bool:
-        """Return True if an interrupted attempt may have made a call.
+        """Return True if an interrupted attempt may have made a call that must not be repeated.
 
         The rules may have changed since, so only a stored question proves that the call was not
         made: a question that was refused or is still open.
         """
         tool = self._tools.get(call.name)
+        if tool is None or tool.effects is not Effects.ONCE:
+            return False
         if self._approved is not None and self._approved.covers(context):
-            return tool is not None and self._approved.again
-        if tool is None or self._approver is not None:
+            return self._approved.again
+        if self._approver is not None:
             # A question of the main agent is asked once, however often the call is made.
-            return tool is not None and (await self._judge(tool, call, context)).decision is not ASK
+            return (await self._judge(tool, call, context)).decision is not ASK
         return self._gate is None or await self._gate.may_have_begun(call, context)
 
     async def begin_step(self, calls: Sequence[tuple[ToolCall, ToolContext]]) -> None:
@@ -146,7 +145,7 @@ class Toolbox:
                 self._questions[context.call_id] = asked
 
     async def call(
-        self, call: ToolCall, context: ToolContext, *, left: Left = lambda: None
+        self, call: ToolCall, context: ToolContext, *, left: Left = lambda: inf
     ) -> ToolResult:
         """Make one call; any error becomes a result that the model can act on.
 
@@ -220,7 +219,14 @@ class Toolbox:
         if verdict.decision is ASK or tool.needs_confirmation:
             return Verdict(ASK, verdict.reason)
         if context.foreign:
-            reach = await _reach(tool, call, context)
+            # If the reach of the call cannot be determined, the farthest reach of the tool counts.
+            reach = tool.reach
+            try:
+                if tool.reach_of is not None:
+                    reach = await tool.reach_of(context, call.arguments)
+            except Exception as error:
+                if not isinstance(error, BotError):
+                    log.exception("The reach of a call of %s is unknown", tool.name)
             if reach in {Reach.ACTS_BEYOND, Reach.DESTROYS}:
                 return Verdict(ASK, DESTROYS if reach is Reach.DESTROYS else FOREIGN)
         if tool.reason_to_ask is not None:
@@ -286,22 +292,16 @@ class Toolbox:
         The call runs in a task of its own. A call that ignores cancellation is logged and left
         behind, so that it does not block the work.
         """
-        if is_over(left()):
+        if left() <= 0:
             return TIME_IS_UP, True
         task = self._tasks.start(_guarded(tool, arguments, context), name=f"tool {tool.name}")
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit
-        over = False
         try:
             # The remaining time is read again after each wait, since the clock of the work may have
             # been paused meanwhile.
-            while not over:
-                own, rest = deadline - loop.time(), left()
-                shortest = own if rest is None else min(own, rest)
-                await asyncio.wait({task}, timeout=max(0.0, shortest))
-                if task.done() or loop.time() >= deadline:
-                    break
-                over = is_over(left())
+            while not task.done() and (rest := min(deadline - loop.time(), left())) > 0:
+                await asyncio.wait({task}, timeout=rest)
         except asyncio.CancelledError:
             task.cancel()
             await asyncio.wait({task}, timeout=GRACE_SECONDS)
@@ -311,6 +311,7 @@ class Toolbox:
         if task.done():
             result: tuple[str, bool] = task.result()
             return result
+        over = loop.time() < deadline
         task.cancel()
         await asyncio.wait({task}, timeout=GRACE_SECONDS)
         if not task.done():
@@ -322,24 +323,6 @@ class Toolbox:
             "Try something smaller, or go on without it.",
             True,
         )
-
-
-async def _reach(tool: Tool, call: ToolCall, context: ToolContext) -> Reach:
-    """Return the reach of a call; if it cannot be determined, the farthest reach of the tool."""
-    if tool.reach_of is None:
-        return tool.reach
-    try:
-        return await tool.reach_of(context, call.arguments)
-    except BotError:
-        return tool.reach
-    except Exception:
-        log.exception("The reach of a call of %s is unknown", tool.name)
-        return tool.reach
-
-
-def is_over(left: float | None) -> bool:
-    """Return True if no time is left; `None` stands for no limit."""
-    return left is not None and left <= 0
 
 
 async def _guarded(tool: Tool, arguments: Json, context: ToolContext) -> tuple[str, bool]:

@@ -13,7 +13,7 @@ from bot.agent.journal import StoredJournal
 from bot.agent.permissions import Permissions
 from bot.agent.plain import plain
 from bot.agent.progress import AgentResult, Progress
-from bot.agent.protocols import AgentConfig, AgentContext, NoInbox, NoReporter, TurnApprover
+from bot.agent.protocols import AgentConfig, AgentContext, TurnApprover
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Approved, Toolbox
@@ -208,8 +208,6 @@ class Turns:
             journal=self._journal(turn),
             meter=Unlimited(),
             timer=clock,
-            inbox=NoInbox(),
-            reporter=NoReporter(),
             caller=ToolContext(
                 user=turn.user,
                 role=turn.role,

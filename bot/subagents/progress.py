@@ -30,7 +30,7 @@ QUICK_SECONDS = 1.5
 
 @dataclass(frozen=True, slots=True)
 class RunReporter:
-    """The `Reporter` of one run: publishes its progress."""
+    """The `Report` of one run: publishes its progress."""
 
     events: EventBus
     run: Run

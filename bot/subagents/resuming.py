@@ -146,7 +146,7 @@ async def _results(
     kept = {result.call_id: result for result in unread}
     results = []
     for index, call in enumerate(calls):
-        result = progress.stored_result(progress.steps, index) or kept.get(call.id)
+        result = progress.results.get((progress.steps, index)) or kept.get(call.id)
         if result is None:
             asked = await run_questions.get(tx, question_id(run.id, f"{progress.steps}.{index}"))
             waited = asked is not None and asked.used_at is None

@@ -123,7 +123,7 @@ class RunFactory:
             meter=Budget(run.token_budget),
             timer=clock,
             inbox=RunInbox(self.database, run.id, active),
-            reporter=reporter,
+            report=reporter.update,
             caller=ToolContext(
                 user=owner,
                 role=Role.USER,

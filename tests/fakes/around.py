@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from bot.agent.messages import Usage
 from bot.agent.protocols import (
@@ -13,7 +14,7 @@ from bot.agent.protocols import (
     Journal,
     MessageInbox,
     Meter,
-    Reporter,
+    Report,
     Timer,
 )
 from bot.errors import FencedError
@@ -80,10 +81,10 @@ class FakeTimer:
     """A `Timer` that stands where the test puts it, or runs out at a moment."""
 
     fraction: float = 0.0
-    seconds: float | None = None
+    seconds: float = inf
     over_at: float | None = None
 
-    def left(self) -> float | None:
+    def left(self) -> float:
         return self.seconds if self.over_at is None else self.over_at - time.monotonic()
 
 
@@ -127,13 +128,13 @@ class FakeInbox:
 
 @dataclass(slots=True)
 class FakeReporter:
-    """A `Reporter` that remembers what it heard, as (part, content, tool)."""
+    """A `Report` that remembers what it heard, as (part, content, tool)."""
 
     heard: list[tuple[str, str, str]] = field(default_factory=list)
     counters: list[Counters] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
 
-    def update(
+    def __call__(
         self, *, part: str, content: str, tool: str, counters: Counters, call: str = ""
     ) -> None:
         self.heard.append((part, content, tool))
@@ -162,7 +163,7 @@ def surroundings(
     meter: Meter | None = None,
     timer: Timer | None = None,
     inbox: MessageInbox | None = None,
-    reporter: Reporter | None = None,
+    reporter: Report | None = None,
     spent_before: int = 0,
 ) -> AgentContext:
     """Return what a run is given: no limit of any kind, unless one is named."""
@@ -171,7 +172,7 @@ def surroundings(
         meter=meter or Unlimited(),
         timer=timer or FakeTimer(),
         inbox=inbox or FakeInbox(),
-        reporter=reporter or FakeReporter(),
+        report=reporter or FakeReporter(),
         caller=caller(),
         spent_before=spent_before,
     )

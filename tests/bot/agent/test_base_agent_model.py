@@ -1,6 +1,7 @@
 """Models that refuse, break off, pause, overflow, say nothing, or cannot be reached."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -326,20 +327,17 @@ async def test_what_is_waited_for_is_told_to_the_card_and_in_the_reply(office: O
 
 
 @pytest.mark.parametrize(
-    ("left", "least", "most"), [(None, None, None), (300.0, 299.0, 300.0), (0.05, 0.0, 0.0)]
+    ("left", "least", "most"), [(inf, inf, inf), (300.0, 299.0, 300.0), (0.05, 0.0, 0.0)]
 )
 async def test_a_provider_is_waited_for_until_the_last_step_must_begin(
-    office: Office, left: float | None, least: float | None, most: float | None
+    office: Office, left: float, least: float, most: float
 ) -> None:
     model = ScriptedModel(says("Twelve."))
 
     await office.work(model, around=surroundings(timer=FakeTimer(seconds=left)))
 
-    if least is None or most is None:
-        assert model.last.seconds is None
-    else:
-        assert model.last.seconds is not None
-        assert least <= model.last.seconds <= most
+    assert model.last.seconds is not None
+    assert least <= model.last.seconds <= most
 
 
 async def test_the_last_step_waits_only_for_what_is_set_aside_for_it(office: Office) -> None:

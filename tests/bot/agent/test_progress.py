@@ -18,7 +18,7 @@ def after(*answers: Answer) -> Progress:
 def test_work_that_has_not_begun_has_no_text() -> None:
     progress = after()
 
-    assert (progress.text(), progress.said(), progress.partial_text()) == ("", "", "")
+    assert (progress.text(), progress.result().said, progress.partial_text()) == ("", "", "")
     assert progress.halt is None
     assert progress.resumed_at == -1
 
@@ -34,7 +34,7 @@ def test_the_text_is_the_last_answer_and_what_was_said_is_all_of_them() -> None:
     progress = after(asks_for(call("look"), text="I look.\n"), says("Twelve. "))
 
     assert progress.text() == "Twelve."
-    assert progress.said() == "I look.\n\nTwelve."
+    assert progress.result().said == "I look.\n\nTwelve."
 
 
 def test_without_a_last_answer_in_words_the_text_is_all_that_was_said() -> None:
@@ -83,9 +83,7 @@ def test_stored_results_are_found_by_step_and_place() -> None:
         [], [AnswerEntry(None, asks_for(call("a"), call("b"))), ResultEntry(1, 1, result)]
     )
 
-    assert progress.stored_result(1, 1) == result
-    assert progress.stored_result(1, 0) is None
-    assert progress.stored_result(2, 1) is None
+    assert progress.results == {(1, 1): result}
     assert [made.name for made in progress.open_calls()] == ["a", "b"]
     assert progress.resumed_at == 1
 

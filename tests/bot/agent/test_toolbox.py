@@ -484,7 +484,7 @@ async def test_what_must_be_asked_is_asked_and_done_after_a_yes_only(
 async def test_only_a_question_tells_that_a_call_was_not_made_before_a_crash(
     tasks: Tasks, rules: Json, gate: FakeGate | None, begun: bool
 ) -> None:
-    box = with_rules(tasks, rules, gate)
+    box = with_rules(tasks, rules, gate, effects=Effects.ONCE)
 
     assert await box.may_have_begun(call("look", "id", what="x"), caller()) is begun
 
