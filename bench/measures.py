@@ -29,15 +29,18 @@ _NO_CODE = {
 
 
 def lines_of_code(source: Source) -> int:
-    """Count the lines that hold code: no blank lines, comments or docstrings."""
+    """Count the lines that hold code: no blank lines, comments or docstrings.
+
+    The docstring of an attribute, such as a setting, is the string below it and counts as one.
+    """
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
         if token.type not in _NO_CODE:
             lines.update(range(token.start[0], token.end[0] + 1))
-    for node in source.documented:
-        if node.body and ast.get_docstring(node, clean=False) is not None:
-            text = node.body[0]
-            lines.difference_update(range(text.lineno, (text.end_lineno or text.lineno) + 1))
+    for node in source.nodes:
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return len(lines)
 
 

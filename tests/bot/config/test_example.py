@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from bot.config.example import EXAMPLE_FILE, SCHEMA_FILE, example, schema, write
+from bot.config.example import EXAMPLE_FILE, SCHEMA_FILE, descriptions, example, schema, write
 from bot.config.loading import load
 from bot.config.model import Config
-from bot.config.problems import all_keys, name, section
+from bot.config.problems import all_keys, name
+from bot.values import Settings
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,14 +47,41 @@ def test_the_example_loads_and_changes_nothing(tmp_path: Path) -> None:
 
 def test_the_example_says_of_every_key_what_it_is_for() -> None:
     lines = example().splitlines()
-    for key, field in all_keys(Config):
+    for key, _ in all_keys(Config):
         indent = "  " * (len(key) - 1)
         starts = (f"{indent}{key[-1]}:", f"{indent}# {key[-1]}: ${{")
         places = [index for index, line in enumerate(lines) if line.startswith(starts)]
 
         assert places, name(key)
         assert all(lines[place - 1].startswith(f"{indent}# ") for place in places), name(key)
-        assert field.description or section(field), name(key)
+
+
+def test_the_schema_describes_every_key_that_is_no_section() -> None:
+    described = json.loads(schema())
+
+    for title, kind in described["$defs"].items():
+        for key, value in kind["properties"].items():
+            assert value.get("description") or "$ref" in value, f"{title}.{key}"
+
+
+class _Inherited(Settings):
+    first: int = 1
+    """The number
+    of apples.
+    """
+    second: int = 2
+
+
+class _Inheriting(_Inherited):
+    second: int = 3
+    """The number of pears."""
+
+
+def test_the_description_of_a_key_is_the_docstring_below_it_also_when_inherited() -> None:
+    assert descriptions(_Inheriting) == {
+        "first": "The number of apples.",
+        "second": "The number of pears.",
+    }
 
 
 def test_subagents_have_the_defaults_that_were_asked_for() -> None:
