@@ -16,15 +16,13 @@ from bot.values import Settings
 class DiskSettings(Settings):
     """Everything under `disk:`."""
 
-    reserve_bytes: int = Field(
-        1_000_000_000,
-        ge=0,
-        description="What is kept free on the disks of the workspaces and of the database, in "
-        "bytes: below it no command begins, and nothing is downloaded or attached.",
-    )
-    reserve_percent: float = Field(
-        5, ge=0, le=100, description="The same as a part of the disk; the smaller of both counts."
-    )
+    reserve_bytes: int = Field(1_000_000_000, ge=0)
+    """What is kept free on the disks of the workspaces and of the database, in bytes: below it no
+    command begins, and nothing is downloaded or attached.
+    """
+
+    reserve_percent: float = Field(5, ge=0, le=100)
+    """The same as a part of the disk; the smaller of both counts."""
 
 
 class DiskFullError(ToolError):

@@ -190,16 +190,15 @@ def read_rules(given: object) -> PermissionRules:
 class PermissionSettings(Settings):
     """Everything under `permissions:`."""
 
-    default: Literal["allow", "ask", "deny"] = Field(
-        "allow",
-        description="What becomes of a call that changes something and that no rule is about: "
-        "allow, ask or deny. What only reads is allowed.",
-    )
-    rules: dict[str, str] = Field(
-        {},
-        description="tool, or tool:pattern, and allow, ask or deny; the last that matches counts. "
-        "Agents and callers can only take away: docs/agents.md.",
-    )
+    default: Literal["allow", "ask", "deny"] = "allow"
+    """What becomes of a call that changes something and that no rule is about: allow, ask or deny.
+    What only reads is allowed.
+    """
+
+    rules: dict[str, str] = Field({})
+    """tool, or tool:pattern, and allow, ask or deny; the last that matches counts. Agents and
+    callers can only take away: docs/agents.md.
+    """
 
     @field_validator("rules")
     @classmethod

@@ -10,32 +10,35 @@ from bot.values import Settings
 class AgentSettings(Settings):
     """Everything under `agent:`: the main agent, and what every agent shares."""
 
-    name: str = Field("Retinue", min_length=1, max_length=50, description="What the bot is called.")
-    instructions: str = Field(
-        "", max_length=20_000, description="Your own rules for the main agent, after the built-in."
-    )
-    max_steps: int = Field(
-        20, ge=1, le=200, description="Requests to the model in one turn of the main agent."
-    )
-    max_tool_calls: int = Field(100, ge=1, description="Tool calls in one turn.")
-    turn_timeout_seconds: float = Field(
-        600, gt=0, description="Time of one turn of the main agent, in seconds."
-    )
-    max_response_tokens: int = Field(
-        16_000, ge=256, le=16_000, description="Output tokens of one answer, main agent or run."
-    )
-    context_tokens: int = Field(
-        100_000, ge=4000, description="History is trimmed to about so many tokens."
-    )
-    tool_result_characters: int = Field(
-        16_000, ge=500, description="A longer tool result is cut for the model, kept in the log."
-    )
-    listen_minutes: float = Field(
-        1440,
-        ge=0,
-        description="How long after the last word a thread is listened to without a mention.",
-    )
-    timezone: str = Field("UTC", description="The zone in which agents are told the time.")
+    name: str = Field("Retinue", min_length=1, max_length=50)
+    """What the bot is called."""
+
+    instructions: str = Field("", max_length=20_000)
+    """Your own rules for the main agent, after the built-in."""
+
+    max_steps: int = Field(20, ge=1, le=200)
+    """Requests to the model in one turn of the main agent."""
+
+    max_tool_calls: int = Field(100, ge=1)
+    """Tool calls in one turn."""
+
+    turn_timeout_seconds: float = Field(600, gt=0)
+    """Time of one turn of the main agent, in seconds."""
+
+    max_response_tokens: int = Field(16_000, ge=256, le=16_000)
+    """Output tokens of one answer, main agent or run."""
+
+    context_tokens: int = Field(100_000, ge=4000)
+    """History is trimmed to about so many tokens."""
+
+    tool_result_characters: int = Field(16_000, ge=500)
+    """A longer tool result is cut for the model, kept in the log."""
+
+    listen_minutes: float = Field(1440, ge=0)
+    """How long after the last word a thread is listened to without a mention."""
+
+    timezone: str = "UTC"
+    """The zone in which agents are told the time."""
 
     @field_validator("timezone")
     @classmethod
@@ -50,18 +53,16 @@ class AgentSettings(Settings):
 class AgentsSettings(Settings):
     """Everything under `agents:`."""
 
-    folders: tuple[str, ...] = Field(
-        (),
-        description="Folders with further agents (*.md): one takes the place of a built-in agent "
-        "of its name. They are read again when a file changes.",
-    )
+    folders: tuple[str, ...] = ()
+    """Folders with further agents (*.md): one takes the place of a built-in agent of its name. They
+    are read again when a file changes.
+    """
 
 
 class AgentSkillsSettings(Settings):
     """Everything under `agent_skills:`."""
 
-    folders: tuple[str, ...] = Field(
-        (),
-        description="Folders that hold folders with a SKILL.md (agentskills.io), or are such ones. "
-        "They are read again when a file changes; links in them are not followed.",
-    )
+    folders: tuple[str, ...] = ()
+    """Folders that hold folders with a SKILL.md (agentskills.io), or are such ones. They are read
+    again when a file changes; links in them are not followed.
+    """

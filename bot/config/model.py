@@ -25,58 +25,63 @@ from skills.settings import SkillsSettings
 class LoggingSettings(Settings):
     """Everything under `logging:`."""
 
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least that is logged: debug, info, warning or error."
-    )
-    form: Literal["text", "json"] = Field(
-        "text", description="Lines to read (text), or one JSON object a line (json)."
-    )
-    file: str | None = Field(None, description="Where the lines go; null for standard error.")
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is logged: debug, info, warning or error."""
+
+    form: Literal["text", "json"] = "text"
+    """Lines to read (text), or one JSON object a line (json)."""
+
+    file: str | None = None
+    """Where the lines go; null for standard error."""
 
 
 class CoreConfig(Settings):
     """The sections of `config.yaml` that belong to no skill, with their defaults."""
 
-    agent: AgentSettings = Field(
-        AgentSettings(), description="The main agent, and what every agent shares."
-    )
-    models: ModelSettings = Field(ModelSettings(), description="The language models.")
-    subagents: SubagentSettings = Field(
-        SubagentSettings(), description="What runs may use, one person's and everyone's."
-    )
-    agents: AgentsSettings = Field(
-        AgentsSettings(), description="Subagents as Markdown files: docs/agents.md."
-    )
-    permissions: PermissionSettings = Field(
-        PermissionSettings(), description="What agents may do without asking: docs/agents.md."
-    )
-    agent_skills: AgentSkillsSettings = Field(
-        AgentSkillsSettings(),
-        description="Agent Skills (SKILL.md): instructions for certain kinds of work.",
-    )
-    skills: SkillsSettings = Field(
-        SkillsSettings(), description="Further skills in Python: docs/skills.md."
-    )
-    access: AccessSettings = Field(
-        AccessSettings(), description="Who may talk to the bot, and who are its admins."
-    )
-    catch_up: CatchUpSettings = Field(
-        CatchUpSettings(), description="What was said while the bot was not listening."
-    )
-    files: FileSettings = Field(
-        FileSettings(), description="Files that people attach: texts and images."
-    )
-    disk: DiskSettings = Field(DiskSettings(), description="What is kept free on the disks.")
-    fetch: FetchSettings = Field(
-        FetchSettings(), description="Web pages that the models ask for (web_fetch)."
-    )
-    database: DatabaseSettings = Field(
-        DatabaseSettings(), description="Where everything is stored."
-    )
-    retention: RetentionSettings = Field(
-        RetentionSettings(), description="How long things are kept."
-    )
-    logging: LoggingSettings = Field(LoggingSettings(), description="The bot's log.")
+    agent: AgentSettings = AgentSettings()
+    """The main agent, and what every agent shares."""
+
+    models: ModelSettings = ModelSettings()
+    """The language models."""
+
+    subagents: SubagentSettings = SubagentSettings()
+    """What runs may use, one person's and everyone's."""
+
+    agents: AgentsSettings = AgentsSettings()
+    """Subagents as Markdown files: docs/agents.md."""
+
+    permissions: PermissionSettings = PermissionSettings()
+    """What agents may do without asking: docs/agents.md."""
+
+    agent_skills: AgentSkillsSettings = AgentSkillsSettings()
+    """Agent Skills (SKILL.md): instructions for certain kinds of work."""
+
+    skills: SkillsSettings = SkillsSettings()
+    """Further skills in Python: docs/skills.md."""
+
+    access: AccessSettings = AccessSettings()
+    """Who may talk to the bot, and who are its admins."""
+
+    catch_up: CatchUpSettings = CatchUpSettings()
+    """What was said while the bot was not listening."""
+
+    files: FileSettings = FileSettings()
+    """Files that people attach: texts and images."""
+
+    disk: DiskSettings = DiskSettings()
+    """What is kept free on the disks."""
+
+    fetch: FetchSettings = FetchSettings()
+    """Web pages that the models ask for (web_fetch)."""
+
+    database: DatabaseSettings = DatabaseSettings()
+    """Where everything is stored."""
+
+    retention: RetentionSettings = RetentionSettings()
+    """How long things are kept."""
+
+    logging: LoggingSettings = LoggingSettings()
+    """The bot's log."""
 
     def section(self, kind: type[Section]) -> Section:
         """Return the section of this class."""

@@ -18,23 +18,27 @@ def _network(text: str) -> str:
 class FetchSettings(Settings):
     """Everything under `fetch:`: web pages that a model asks for."""
 
-    enabled: bool = Field(default=True, description="Whether the tool web_fetch is there at all.")
-    seconds: float = Field(
-        20.0, ge=1, le=120, description="The most that one page may take, redirects included."
-    )
-    megabytes: float = Field(
-        2.0, ge=0.1, le=20, description="How much of a page is read, as it comes over the wire."
-    )
-    redirects: int = Field(5, ge=0, le=10, description="How many redirects are followed.")
-    refused_networks: tuple[Annotated[str, AfterValidator(_network)], ...] = Field(
-        (),
-        description="Networks that are never spoken to, beside those that are not public anyway: "
-        "say, public addresses of your own whose services trust this machine.",
-    )
+    enabled: bool = True
+    """Whether the tool web_fetch is there at all."""
+
+    seconds: float = Field(20.0, ge=1, le=120)
+    """The most that one page may take, redirects included."""
+
+    megabytes: float = Field(2.0, ge=0.1, le=20)
+    """How much of a page is read, as it comes over the wire."""
+
+    redirects: int = Field(5, ge=0, le=10)
+    """How many redirects are followed."""
+
+    refused_networks: tuple[Annotated[str, AfterValidator(_network)], ...] = ()
+    """Networks that are never spoken to, beside those that are not public anyway: say, public
+    addresses of your own whose services trust this machine.
+    """
+
     user_agent: str = Field(
         "Mozilla/5.0 (compatible; Retinue; reads pages that people ask for)",
         min_length=1,
         max_length=200,
         pattern=r"^[\x20-\x7e]+$",
-        description="What the bot tells web servers that it is.",
     )
+    """What the bot tells web servers that it is."""
