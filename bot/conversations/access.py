@@ -3,22 +3,19 @@
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from pydantic import Field
-
 from bot.values import Identity, Place, Role, Settings
 
 
 class AccessSettings(Settings):
     """Everything under `access:`."""
 
-    admins: tuple[str, ...] = Field(
-        (),
-        description="People who may see and stop everyone's runs (audited), by commands and "
-        "buttons: `platform:account`, for Slack `slack:workspace:account`.",
-    )
-    blocked: tuple[str, ...] = Field(
-        (), description="People the bot does not answer, written like admins."
-    )
+    admins: tuple[str, ...] = ()
+    """People who may see and stop everyone's runs (audited), by commands and buttons:
+    `platform:account`, for Slack `slack:workspace:account`.
+    """
+
+    blocked: tuple[str, ...] = ()
+    """People the bot does not answer, written like admins."""
 
 
 def spelled(user: Identity) -> str:

@@ -26,22 +26,18 @@ MEGABYTE = 1_000_000
 class FileSettings(Settings):
     """Everything under `files:`."""
 
-    per_message: int = Field(
-        10, ge=0, le=20, description="Files that are taken with one message; 0 takes none."
-    )
-    text_bytes: int = Field(
-        200_000, ge=1_000, le=2_000_000, description="The largest text that is taken, in bytes."
-    )
+    per_message: int = Field(10, ge=0, le=20)
+    """Files that are taken with one message; 0 takes none."""
+
+    text_bytes: int = Field(200_000, ge=1_000, le=2_000_000)
+    """The largest text that is taken, in bytes."""
+
     # Anthropic takes 5 MiB, measured as base64.
-    image_bytes: int = Field(
-        3_900_000,
-        ge=10_000,
-        le=15_000_000,
-        description="The largest image that is taken, in bytes; Claude takes no larger one.",
-    )
-    fetch_seconds: float = Field(
-        30, gt=0, le=300, description="How long the platform may take to give a file, in seconds."
-    )
+    image_bytes: int = Field(3_900_000, ge=10_000, le=15_000_000)
+    """The largest image that is taken, in bytes; Claude takes no larger one."""
+
+    fetch_seconds: float = Field(30, gt=0, le=300)
+    """How long the platform may take to give a file, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)

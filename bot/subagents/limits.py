@@ -15,71 +15,79 @@ from bot.values import Settings
 class SpawnRateLimit(Settings):
     """Cap on the runs that one user may start within a sliding window."""
 
-    max_requests: int = Field(10, ge=1, description="Runs that one user may start per window.")
-    window_seconds: int = Field(3600, ge=1, description="Length of the window, in seconds.")
+    max_requests: int = Field(10, ge=1)
+    """Runs that one user may start per window."""
+
+    window_seconds: int = Field(3600, ge=1)
+    """Length of the window, in seconds."""
 
 
 class DelegationRateLimit(Settings):
     """Cap on the tasks that are delegated for one user within a sliding window."""
 
-    max_requests: int = Field(60, ge=1, description="Tasks delegated for one user per window.")
-    window_seconds: int = Field(3600, ge=1, description="Length of the window, in seconds.")
+    max_requests: int = Field(60, ge=1)
+    """Tasks delegated for one user per window."""
+
+    window_seconds: int = Field(3600, ge=1)
+    """Length of the window, in seconds."""
 
 
 class SubagentSettings(Settings):
     """Settings of subagents: caps, times and budgets of runs."""
 
-    enabled: bool = Field(default=True, description="The main agent may hand work to subagents.")
-    default_timeout_minutes: float = Field(
-        5, gt=0, description="Time of a background run that asks for none, in minutes."
-    )
-    max_timeout_minutes: float = Field(
-        10, gt=0, description="The most time a run can ask for, in minutes; more is clamped."
-    )
-    sync_timeout_seconds: float = Field(
-        120, gt=0, description="Time of a delegated task inside the turn, in seconds."
-    )
-    max_concurrent_per_user: int = Field(3, ge=1, description="Runs of one user at once.")
-    max_concurrent_global: int = Field(10, ge=1, description="Runs of all users at once.")
-    max_queued_per_user: int = Field(
-        5, ge=0, description="Runs of one user that may wait for a slot; 0 refuses instead."
-    )
-    archive_ttl_minutes: float = Field(
-        60,
-        gt=0,
-        description="Minutes that a finished run stays in menus and lists; `list` shows the last "
-        "30 at most.",
-    )
-    max_tool_calls_per_run: int = Field(25, ge=1, description="Tool calls of one run.")
-    default_token_budget: int = Field(
-        50_000,
-        ge=1000,
-        description="Weighted tokens of a run that asks for none: output and new input count 1,"
-        " "
-        "input read from a provider's cache by its price.",
-    )
-    max_token_budget: int = Field(
-        200_000, ge=1000, description="The most weighted tokens a run can ask for; more is clamped."
-    )
+    enabled: bool = True
+    """The main agent may hand work to subagents."""
+
+    default_timeout_minutes: float = Field(5, gt=0)
+    """Time of a background run that asks for none, in minutes."""
+
+    max_timeout_minutes: float = Field(10, gt=0)
+    """The most time a run can ask for, in minutes; more is clamped."""
+
+    sync_timeout_seconds: float = Field(120, gt=0)
+    """Time of a delegated task inside the turn, in seconds."""
+
+    max_concurrent_per_user: int = Field(3, ge=1)
+    """Runs of one user at once."""
+
+    max_concurrent_global: int = Field(10, ge=1)
+    """Runs of all users at once."""
+
+    max_queued_per_user: int = Field(5, ge=0)
+    """Runs of one user that may wait for a slot; 0 refuses instead."""
+
+    archive_ttl_minutes: float = Field(60, gt=0)
+    """Minutes that a finished run stays in menus and lists; `list` shows the last 30 at most."""
+
+    max_tool_calls_per_run: int = Field(25, ge=1)
+    """Tool calls of one run."""
+
+    default_token_budget: int = Field(50_000, ge=1000)
+    """Weighted tokens of a run that asks for none: output and new input count 1, input read from a
+    provider's cache by its price.
+    """
+
+    max_token_budget: int = Field(200_000, ge=1000)
+    """The most weighted tokens a run can ask for; more is clamped."""
+
     spawn_rate_limit: SpawnRateLimit = SpawnRateLimit()
     delegation_rate_limit: DelegationRateLimit = DelegationRateLimit()
-    cleanup_interval_seconds: float = Field(
-        60, gt=0, description="Pause between two clean-ups of finished runs, in seconds."
-    )
-    max_depth: int = Field(
-        1, ge=1, le=3, description="1: a run cannot start runs. More: how deep runs may nest."
-    )
-    max_questions_per_run: int = Field(
-        3, ge=0, le=20, description="Questions that a run may ask its user; 0: none."
-    )
-    approvals: Literal["deny", "ask"] = Field(
-        "deny",
-        description="A run's call that needs approval, unless its agent's file sets this: `deny` "
-        "refuses it, `ask` asks the run's owner.",
-    )
-    tool_timeout_seconds: float = Field(
-        60, gt=0, description="Time of one tool call that sets none of its own, in seconds."
-    )
+    cleanup_interval_seconds: float = Field(60, gt=0)
+    """Pause between two clean-ups of finished runs, in seconds."""
+
+    max_depth: int = Field(1, ge=1, le=3)
+    """1: a run cannot start runs. More: how deep runs may nest."""
+
+    max_questions_per_run: int = Field(3, ge=0, le=20)
+    """Questions that a run may ask its user; 0: none."""
+
+    approvals: Literal["deny", "ask"] = "deny"
+    """A run's call that needs approval, unless its agent's file sets this: `deny` refuses it, `ask`
+    asks the run's owner.
+    """
+
+    tool_timeout_seconds: float = Field(60, gt=0)
+    """Time of one tool call that sets none of its own, in seconds."""
 
     @property
     def slots(self) -> SlotCaps:

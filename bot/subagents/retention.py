@@ -11,37 +11,26 @@ MOST_DAYS = 36_500
 class RetentionSettings(Settings):
     """Everything under `retention:`."""
 
-    runs_days: float = Field(
-        90, gt=0, le=MOST_DAYS, description="Finished runs, with their results, in days."
-    )
-    steps_days: float = Field(
-        30, gt=0, le=MOST_DAYS, description="Steps of finished turns and runs, in days."
-    )
-    conversations_days: float = Field(
-        90,
-        gt=0,
-        le=MOST_DAYS,
-        description="Messages, turns and confirmations; conversations and users with nothing left, "
-        "in days.",
-    )
-    events_hours: float = Field(
-        24,
-        ge=24,
-        le=MOST_DAYS * 24,
-        description="Ids of events already answered, in hours (platforms replay).",
-    )
-    files_days: float = Field(
-        30, gt=0, le=MOST_DAYS, description="Files that people attached, in days."
-    )
-    undo_days: float = Field(
-        30,
-        gt=0,
-        le=MOST_DAYS,
-        description="Former versions of files, notes and memories for undo, in days.",
-    )
-    undelivered_days: float = Field(
-        7, gt=0, le=MOST_DAYS, description="Announcements that could not be delivered, in days."
-    )
-    audit_days: float = Field(
-        365, gt=0, le=MOST_DAYS, description="What admins did to runs of other users, in days."
-    )
+    runs_days: float = Field(90, gt=0, le=MOST_DAYS)
+    """Finished runs, with their results, in days."""
+
+    steps_days: float = Field(30, gt=0, le=MOST_DAYS)
+    """Steps of finished turns and runs, in days."""
+
+    conversations_days: float = Field(90, gt=0, le=MOST_DAYS)
+    """Messages, turns and confirmations; conversations and users with nothing left, in days."""
+
+    events_hours: float = Field(24, ge=24, le=MOST_DAYS * 24)
+    """Ids of events already answered, in hours (platforms replay)."""
+
+    files_days: float = Field(30, gt=0, le=MOST_DAYS)
+    """Files that people attached, in days."""
+
+    undo_days: float = Field(30, gt=0, le=MOST_DAYS)
+    """Former versions of files, notes and memories for undo, in days."""
+
+    undelivered_days: float = Field(7, gt=0, le=MOST_DAYS)
+    """Announcements that could not be delivered, in days."""
+
+    audit_days: float = Field(365, gt=0, le=MOST_DAYS)
+    """What admins did to runs of other users, in days."""
