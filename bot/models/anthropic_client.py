@@ -18,26 +18,29 @@ SETTING = "models.anthropic"
 class AnthropicSettings(Settings):
     """Everything under `models.anthropic:`."""
 
-    api_key: SecretStr | None = Field(
-        None, description="The key of the Anthropic API; write ${ANTHROPIC_API_KEY}."
-    )
-    base_url: str | None = Field(
-        None, description="Another address of the API, such as a gateway's."
-    )
-    main_model: str = Field("claude-sonnet-5-5", description="The main agent's model.")
-    subagent_model: str = Field("claude-haiku-5-5", description="The model of runs.")
-    thinking: Literal["off", "adaptive", "between_tools"] = Field(
-        "adaptive",
-        description="What a streamed answer asks of Claude 5 models: `adaptive` shows summaries "
-        "of its thoughts while it works, `between_tools` thinks only between tool calls (Sonnet "
-        "5.5), `off` asks for nothing and leaves it to the model.",
-    )
-    timeout_seconds: float = Field(
-        300, gt=0, description="How long to wait for a whole answer that is not streamed."
-    )
-    idle_timeout_seconds: float = Field(
-        60, gt=0, description="How long a stream may be silent before it counts as broken."
-    )
+    api_key: SecretStr | None = None
+    """The key of the Anthropic API; write ${ANTHROPIC_API_KEY}."""
+
+    base_url: str | None = None
+    """Another address of the API, such as a gateway's."""
+
+    main_model: str = "claude-sonnet-5-5"
+    """The main agent's model."""
+
+    subagent_model: str = "claude-haiku-5-5"
+    """The model of runs."""
+
+    thinking: Literal["off", "adaptive", "between_tools"] = "adaptive"
+    """What a streamed answer asks of Claude 5 models: `adaptive` shows summaries of its thoughts
+    while it works, `between_tools` thinks only between tool calls (Sonnet 5.5), `off` asks for
+    nothing and leaves it to the model.
+    """
+
+    timeout_seconds: float = Field(300, gt=0)
+    """How long to wait for a whole answer that is not streamed."""
+
+    idle_timeout_seconds: float = Field(60, gt=0)
+    """How long a stream may be silent before it counts as broken."""
 
     @property
     def configured(self) -> bool:

@@ -49,33 +49,35 @@ class ModelChoice:
 class ModelSettings(Settings):
     """Everything under `models:`."""
 
-    provider: Literal["auto", "anthropic", "openai", "offline"] = Field(
-        "auto",
-        description="Who answers: anthropic, openai (or a server that speaks like it), offline "
-        "(a demo without a model), or auto: the first of these that is set up.",
-    )
-    anthropic: AnthropicSettings = Field(AnthropicSettings(), description="Claude.")
-    openai: OpenAISettings = Field(
-        OpenAISettings(), description="OpenAI, Ollama, vLLM and everything that speaks like them."
-    )
-    offline: OfflineSettings = Field(OfflineSettings(), description="The demo without a model.")
-    allowed: tuple[str, ...] = Field(
-        (),
-        description="Further models that a run may ask for, such as openai/gpt-6-luna or "
-        "claude-opus-5-5; the main model and the runs' model always may be.",
-    )
-    fallbacks: tuple[str, ...] = Field(
-        (),
-        description="Models that answer, in this order, while the one that should is busy, down "
-        "or refused, such as openai/gpt-6-luna or claude-haiku-5-5.",
-    )
-    fallback_after_seconds: float = Field(
-        20,
-        ge=0,
-        le=600,
-        description="How long a busy model is waited for while another one may answer.",
-    )
-    retry: RetrySettings = Field(RetrySettings(), description="Asking a busy provider again.")
+    provider: Literal["auto", "anthropic", "openai", "offline"] = "auto"
+    """Who answers: anthropic, openai (or a server that speaks like it), offline (a demo without a
+    model), or auto: the first of these that is set up.
+    """
+
+    anthropic: AnthropicSettings = AnthropicSettings()
+    """Claude."""
+
+    openai: OpenAISettings = OpenAISettings()
+    """OpenAI, Ollama, vLLM and everything that speaks like them."""
+
+    offline: OfflineSettings = OfflineSettings()
+    """The demo without a model."""
+
+    allowed: tuple[str, ...] = ()
+    """Further models that a run may ask for, such as openai/gpt-6-luna or claude-opus-5-5; the main
+    model and the runs' model always may be.
+    """
+
+    fallbacks: tuple[str, ...] = ()
+    """Models that answer, in this order, while the one that should is busy, down or refused, such
+    as openai/gpt-6-luna or claude-haiku-5-5.
+    """
+
+    fallback_after_seconds: float = Field(20, ge=0, le=600)
+    """How long a busy model is waited for while another one may answer."""
+
+    retry: RetrySettings = RetrySettings()
+    """Asking a busy provider again."""
 
     @model_validator(mode="after")
     def _is_complete(self) -> "ModelSettings":

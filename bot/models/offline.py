@@ -92,13 +92,10 @@ RULES = [(tool, re.compile(_START + text, re.IGNORECASE | re.DOTALL)) for tool, 
 class OfflineSettings(Settings):
     """Everything under `models.offline:`."""
 
-    pace_seconds: float = Field(
-        0.5,
-        ge=0,
-        le=60,
-        description="How long the demo takes for a step, so that one sees it; each look of a "
-        "run at its notes takes ten times as long.",
-    )
+    pace_seconds: float = Field(0.5, ge=0, le=60)
+    """How long the demo takes for a step, so that one sees it; each look of a run at its notes
+    takes ten times as long.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,27 +26,29 @@ SETTING = "models.openai"
 class OpenAISettings(Settings):
     """Everything under `models.openai:`."""
 
-    api_key: SecretStr | None = Field(
-        None, description="The key; write ${OPENAI_API_KEY}. A server of your own may need none."
-    )
-    base_url: str | None = Field(
-        None, description="The address of another server, such as http://localhost:11434/v1."
-    )
-    main_model: str = Field("", description="The main agent's model, by the server's name for it.")
-    subagent_model: str = Field("", description="The model of runs; empty for the main model.")
-    temperature: float | None = Field(
-        None, ge=0, le=2, description="How freely it writes; empty leaves it to the server."
-    )
-    text_tool_calls: bool = Field(
-        default=False,
-        description="Whether tool calls that a small model writes into its text are made.",
-    )
-    timeout_seconds: float = Field(
-        300, gt=0, description="How long to wait for a whole answer that is not streamed."
-    )
-    idle_timeout_seconds: float = Field(
-        60, gt=0, description="How long a stream may be silent before it counts as broken."
-    )
+    api_key: SecretStr | None = None
+    """The key; write ${OPENAI_API_KEY}. A server of your own may need none."""
+
+    base_url: str | None = None
+    """The address of another server, such as http://localhost:11434/v1."""
+
+    main_model: str = ""
+    """The main agent's model, by the server's name for it."""
+
+    subagent_model: str = ""
+    """The model of runs; empty for the main model."""
+
+    temperature: float | None = Field(None, ge=0, le=2)
+    """How freely it writes; empty leaves it to the server."""
+
+    text_tool_calls: bool = False
+    """Whether tool calls that a small model writes into its text are made."""
+
+    timeout_seconds: float = Field(300, gt=0)
+    """How long to wait for a whole answer that is not streamed."""
+
+    idle_timeout_seconds: float = Field(60, gt=0)
+    """How long a stream may be silent before it counts as broken."""
 
     @property
     def configured(self) -> bool:

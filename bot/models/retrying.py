@@ -31,29 +31,24 @@ LONGEST_REST = 600.0
 class RetrySettings(Settings):
     """Everything under `models.retry:`."""
 
-    attempts: int = Field(
-        5,
-        ge=1,
-        le=20,
-        description="How often in all a request is made that may be charged each time: its answer "
-        "broke off, did not come in time, or cannot be read. A busy provider is asked for as long "
-        "as the work has time.",
-    )
-    total_seconds: float = Field(
-        3600,
-        gt=0,
-        description="The longest that a request waits for a busy provider, in seconds; never "
-        "longer than the time that its run or turn has left.",
-    )
-    wait_initial_seconds: float = Field(
-        0.5, ge=0, description="The wait before the second attempt; it doubles each time."
-    )
-    wait_max_seconds: float = Field(
-        30, ge=0, description="The longest wait between attempts, unless the provider asks more."
-    )
-    wait_jitter_seconds: float = Field(
-        1, ge=0, description="A random part on top, so that runs do not all come back at once."
-    )
+    attempts: int = Field(5, ge=1, le=20)
+    """How often in all a request is made that may be charged each time: its answer broke off, did
+    not come in time, or cannot be read. A busy provider is asked for as long as the work has time.
+    """
+
+    total_seconds: float = Field(3600, gt=0)
+    """The longest that a request waits for a busy provider, in seconds; never longer than the time
+    that its run or turn has left.
+    """
+
+    wait_initial_seconds: float = Field(0.5, ge=0)
+    """The wait before the second attempt; it doubles each time."""
+
+    wait_max_seconds: float = Field(30, ge=0)
+    """The longest wait between attempts, unless the provider asks more."""
+
+    wait_jitter_seconds: float = Field(1, ge=0)
+    """A random part on top, so that runs do not all come back at once."""
 
 
 class Patience:
