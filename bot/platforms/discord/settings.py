@@ -41,59 +41,57 @@ class DiscordSettings(PlatformSettings):
         "write `discord:` and the number that Copy User ID gives, as docs/discord.md says"
     )
 
-    token: SecretStr | None = Field(
-        None, description="The bot's token, from the page Bot of the developer portal."
-    )
-    threads: bool = Field(
-        default=True,
-        description="A mention in a channel opens a thread, where the talk goes on without "
-        "mentions. Off: answers are replies in the channel.",
-    )
-    guilds: tuple[Snowflake, ...] = Field(
-        (), description="Servers (their ids) where the bot answers; none: all."
-    )
-    channels: tuple[Snowflake, ...] = Field(
-        (),
-        description="Channels where the bot answers, their threads included, or whole categories; "
-        "none: all. Direct messages are not affected.",
-    )
-    roles: tuple[Snowflake, ...] = Field(
-        (), description="Roles whose members the bot answers, beside `users`; none: everyone."
-    )
-    users: tuple[Snowflake, ...] = Field(
-        (), description="Users whom the bot answers, beside `roles`; none: everyone."
-    )
-    admin_roles: tuple[Snowflake, ...] = Field(
-        (), description="Roles whose members are admins, beside `access.admins`."
-    )
-    direct_messages: bool = Field(default=True, description="Whether direct messages are answered.")
+    token: SecretStr | None = None
+    """The bot's token, from the page Bot of the developer portal."""
+
+    threads: bool = True
+    """A mention in a channel opens a thread, where the talk goes on without mentions. Off: answers
+    are replies in the channel.
+    """
+
+    guilds: tuple[Snowflake, ...] = ()
+    """Servers (their ids) where the bot answers; none: all."""
+
+    channels: tuple[Snowflake, ...] = ()
+    """Channels where the bot answers, their threads included, or whole categories; none: all.
+    Direct messages are not affected.
+    """
+
+    roles: tuple[Snowflake, ...] = ()
+    """Roles whose members the bot answers, beside `users`; none: everyone."""
+
+    users: tuple[Snowflake, ...] = ()
+    """Users whom the bot answers, beside `roles`; none: everyone."""
+
+    admin_roles: tuple[Snowflake, ...] = ()
+    """Roles whose members are admins, beside `access.admins`."""
+
+    direct_messages: bool = True
+    """Whether direct messages are answered."""
+
     commands: Annotated[
         Literal["global", "guilds", "off"],
         # YAML parses an unquoted `off` as False.
         BeforeValidator(lambda value: "off" if value is False else value),
-    ] = Field(
-        "global",
-        description="Where slash commands are registered: everywhere (global), only in `guilds` "
-        "(guilds), or by another process (off).",
-    )
-    edit_seconds: float = Field(
-        1.5, ge=1.2, le=60, description="The least time between two edits of one message."
-    )
-    shard_count: int | None = Field(
-        None, ge=1, description="Into how many shards the servers are divided; null: no sharding."
-    )
-    shard_ids: tuple[int, ...] = Field(
-        (), description="The shards that this process serves, counted from 0; none: all."
-    )
-    api_url: str = Field(
-        API_URL,
-        pattern=r"^https?://[^\s]+[^/\s]$",
-        description="Where Discord's REST API is: another address for a proxy that shares rate "
-        "limits.",
-    )
-    gateway_url: str | None = Field(
-        None, pattern=r"^wss?://\S+$", description="Where Discord's gateway is; null: as usual."
-    )
+    ] = "global"
+    """Where slash commands are registered: everywhere (global), only in `guilds` (guilds), or by
+    another process (off).
+    """
+
+    edit_seconds: float = Field(1.5, ge=1.2, le=60)
+    """The least time between two edits of one message."""
+
+    shard_count: int | None = Field(None, ge=1)
+    """Into how many shards the servers are divided; null: no sharding."""
+
+    shard_ids: tuple[int, ...] = ()
+    """The shards that this process serves, counted from 0; none: all."""
+
+    api_url: str = Field(API_URL, pattern=r"^https?://[^\s]+[^/\s]$")
+    """Where Discord's REST API is: another address for a proxy that shares rate limits."""
+
+    gateway_url: str | None = Field(None, pattern=r"^wss?://\S+$")
+    """Where Discord's gateway is; null: as usual."""
 
     @property
     def configured(self) -> bool:

@@ -95,83 +95,79 @@ class SlackSettings(PlatformSettings):
         "write `slack:` with the ids of the workspace and the member, like `slack:T0123:U0123`"
     )
 
-    bot_token: _BotToken = Field(
-        None,
-        description="The bot's token in its one workspace (xoxb-…), from the page OAuth & "
-        "Permissions. Leave it out when people install the bot themselves, with `client_id`.",
-    )
-    app_token: _AppToken = Field(
-        None,
-        description="Opens the connections of Socket Mode (xapp-…), from the page Basic "
-        "Information, under App-Level Tokens.",
-    )
-    signing_secret: SecretStr | None = Field(
-        None,
-        description="Tells Slack's requests from others', from the page Basic Information; needed "
-        "with `mode: http`.",
-    )
-    mode: Literal["socket", "http"] = Field(
-        "socket",
-        description="How Slack reaches the bot: over connections that the bot opens (socket), or "
-        "at a public address (http).",
-    )
-    host: str = Field(
-        "127.0.0.1", min_length=1, description="Where `mode: http` listens: an address."
-    )
-    port: int = Field(3000, ge=0, le=65535, description="Where `mode: http` listens: a port.")
-    public_url: str | None = Field(
-        None,
-        pattern=r"^https?://[^\s/]+(/[^\s]*[^/\s])?$",
-        description="The address under which Slack and browsers reach `host` and `port`; needed "
-        "with `client_id`.",
-    )
-    client_id: str | None = Field(
-        None,
-        pattern=r"^[0-9]+\.[0-9]+$",
-        description="Of the app, from the page Basic Information: with it many workspaces can "
-        "install the bot from the page /slack/install.",
-    )
-    client_secret: SecretStr | None = Field(
-        None, description="Of the app, from the page Basic Information; goes with `client_id`."
-    )
-    state_seconds: int = Field(
-        600, ge=60, le=3600, description="Time for a user to complete an installation, in seconds."
-    )
-    encryption_key: Annotated[SecretStr | None, AfterValidator(_encryption_key)] = Field(
-        None,
-        description="Encrypts the tokens of the workspaces in the database: 32 bytes in URL-safe "
-        "base64; goes with `client_id`.",
-    )
-    workspaces: tuple[Workspace, ...] = Field(
-        (),
-        description="Workspaces (T…) or organisations (E…) in which the bot answers; none: all in "
-        "which it is installed.",
-    )
-    channels: tuple[Channel, ...] = Field(
-        (),
-        description="Channels (C…) in which the bot answers; none: all. Direct messages are not "
-        "affected.",
-    )
-    users: tuple[User, ...] = Field(
-        (),
-        description="Users whom the bot answers: their member id (U…) or, with `client_id`, "
-        "workspace:id (T…:U…); none: everyone.",
-    )
-    direct_messages: bool = Field(default=True, description="Whether direct messages are answered.")
-    command: Command = Field(
-        "/retinue", description="The slash command for everything, as the app's manifest names it."
-    )
-    subagents_command: Command = Field(
-        "/subagents", description="The slash command for runs, as the app's manifest names it."
-    )
-    edit_seconds: float = Field(
-        3.0, ge=2.5, le=60, description="The least time between two edits of one message."
-    )
-    api_url: str = Field(
-        API_URL,
-        pattern=r"^https?://[^\s]+/$",
-        description="Where Slack's Web API is; another address for a proxy. It ends with a slash.",
-    )
+    bot_token: _BotToken = None
+    """The bot's token in its one workspace (xoxb-…), from the page OAuth & Permissions. Leave it
+    out when people install the bot themselves, with `client_id`.
+    """
+
+    app_token: _AppToken = None
+    """Opens the connections of Socket Mode (xapp-…), from the page Basic Information, under
+    App-Level Tokens.
+    """
+
+    signing_secret: SecretStr | None = None
+    """Tells Slack's requests from others', from the page Basic Information; needed with `mode:
+    http`.
+    """
+
+    mode: Literal["socket", "http"] = "socket"
+    """How Slack reaches the bot: over connections that the bot opens (socket), or at a public
+    address (http).
+    """
+
+    host: str = Field("127.0.0.1", min_length=1)
+    """Where `mode: http` listens: an address."""
+
+    port: int = Field(3000, ge=0, le=65535)
+    """Where `mode: http` listens: a port."""
+
+    public_url: str | None = Field(None, pattern=r"^https?://[^\s/]+(/[^\s]*[^/\s])?$")
+    """The address under which Slack and browsers reach `host` and `port`; needed with `client_id`.
+    """
+
+    client_id: str | None = Field(None, pattern=r"^[0-9]+\.[0-9]+$")
+    """Of the app, from the page Basic Information: with it many workspaces can install the bot from
+    the page /slack/install.
+    """
+
+    client_secret: SecretStr | None = None
+    """Of the app, from the page Basic Information; goes with `client_id`."""
+
+    state_seconds: int = Field(600, ge=60, le=3600)
+    """Time for a user to complete an installation, in seconds."""
+
+    encryption_key: Annotated[SecretStr | None, AfterValidator(_encryption_key)] = None
+    """Encrypts the tokens of the workspaces in the database: 32 bytes in URL-safe base64; goes with
+    `client_id`.
+    """
+
+    workspaces: tuple[Workspace, ...] = ()
+    """Workspaces (T…) or organisations (E…) in which the bot answers; none: all in which it is
+    installed.
+    """
+
+    channels: tuple[Channel, ...] = ()
+    """Channels (C…) in which the bot answers; none: all. Direct messages are not affected."""
+
+    users: tuple[User, ...] = ()
+    """Users whom the bot answers: their member id (U…) or, with `client_id`, workspace:id (T…:U…);
+    none: everyone.
+    """
+
+    direct_messages: bool = True
+    """Whether direct messages are answered."""
+
+    command: Command = "/retinue"
+    """The slash command for everything, as the app's manifest names it."""
+
+    subagents_command: Command = "/subagents"
+    """The slash command for runs, as the app's manifest names it."""
+
+    edit_seconds: float = Field(3.0, ge=2.5, le=60)
+    """The least time between two edits of one message."""
+
+    api_url: str = Field(API_URL, pattern=r"^https?://[^\s]+/$")
+    """Where Slack's Web API is; another address for a proxy. It ends with a slash."""
 
     @property
     def configured(self) -> bool:
