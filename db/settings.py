@@ -17,16 +17,11 @@ MASK = "[secret]"
 class DatabaseSettings(Settings):
     """The database, and the connections to it."""
 
-    url: str = Field(
-        "sqlite:///data/retinue.db",
-        repr=False,
-        description="`sqlite:///` and a file, or `postgresql://user:password@host/name`.",
-    )
-    pool_size: int = Field(
-        10,
-        ge=1,
-        description="Connections to PostgreSQL that one process opens, and one for heartbeats.",
-    )
+    url: str = Field("sqlite:///data/retinue.db", repr=False)
+    """`sqlite:///` and a file, or `postgresql://user:password@host/name`."""
+
+    pool_size: int = Field(10, ge=1)
+    """Connections to PostgreSQL that one process opens, and one for heartbeats."""
 
     @field_validator("url")
     @classmethod

@@ -13,28 +13,22 @@ _SECRET_WORDS = ("authorization", "credential", "key", "passphrase", "password",
 class SkillsSettings(Settings):
     """Everything under `skills:`."""
 
-    folders: tuple[str, ...] = Field(
-        (),
-        description="Folders with further skills in Python: `*.py` files and packages. Their code "
-        "runs with the rights of the bot: docs/skills.md.",
-    )
-    entry_points: bool = Field(
-        default=True,
-        description="Take the skills of installed packages (entry points `retinue.skills`).",
-    )
-    disabled: tuple[str, ...] = Field(
-        (),
-        description="Further skills to leave out, by the name of their file, package or entry "
-        "point.",
-    )
-    settings: dict[str, Json] = Field(
-        {},
-        description="What a further skill is given, by that name, like {weather: {api_key: "
-        '"${WEATHER_KEY}"}}.',
-    )
-    data_folder: str = Field(
-        "data/skills", description="Where further skills keep files: each in a folder of its own."
-    )
+    folders: tuple[str, ...] = ()
+    """Folders with further skills in Python: `*.py` files and packages. Their code runs with the
+    rights of the bot: docs/skills.md.
+    """
+
+    entry_points: bool = True
+    """Take the skills of installed packages (entry points `retinue.skills`)."""
+
+    disabled: tuple[str, ...] = ()
+    """Further skills to leave out, by the name of their file, package or entry point."""
+
+    settings: dict[str, Json] = Field({})
+    """What a further skill is given, by that name, like {weather: {api_key: "${WEATHER_KEY}"}}."""
+
+    data_folder: str = "data/skills"
+    """Where further skills keep files: each in a folder of its own."""
 
     @property
     def secrets(self) -> Iterator[str]:

@@ -20,23 +20,25 @@ _LIBRARIES = ("caldav", "icalendar", "recurring_ical_events")
 class CalendarSettings(Settings):
     """One calendar on a CalDAV server."""
 
-    url: str = Field(
-        description="The address of this one calendar, like "
-        "https://host/remote.php/dav/calendars/bot/team/."
-    )
-    username: str = Field("", description="The name of the account on the server.")
-    password: SecretStr | None = Field(
-        None, description="The account's password: ${CALDAV_PASSWORD}."
-    )
-    people: tuple[_Person, ...] | None = Field(
-        None,
-        description="Whose calendar it is, written like `access.admins`; nobody else learns that "
-        "it exists. null for everyone who may talk to the bot; an empty list is nobody.",
-    )
-    write: bool = Field(
-        default=False, description="Whether events may be added, each with the person's yes."
-    )
-    enabled: bool = Field(default=True, description="Whether the bot uses it.")
+    url: str
+    """The address of this one calendar, like https://host/remote.php/dav/calendars/bot/team/."""
+
+    username: str = ""
+    """The name of the account on the server."""
+
+    password: SecretStr | None = None
+    """The account's password: ${CALDAV_PASSWORD}."""
+
+    people: tuple[_Person, ...] | None = None
+    """Whose calendar it is, written like `access.admins`; nobody else learns that it exists. null
+    for everyone who may talk to the bot; an empty list is nobody.
+    """
+
+    write: bool = False
+    """Whether events may be added, each with the person's yes."""
+
+    enabled: bool = True
+    """Whether the bot uses it."""
 
     @field_validator("url")
     @classmethod
@@ -68,14 +70,13 @@ class CalendarsSettings(SkillSettings):
     about: ClassVar[str] = "Calendars on CalDAV servers, and whose they are."
     warned_secrets: ClassVar[tuple[tuple[str, ...], ...]] = (("calendars", "*", "password"),)
 
-    calendars: dict[str, CalendarSettings] = Field(
-        {},
-        description='Calendars by name, like {team: {url: "https://host/calendars/bot/team/", '
-        'username: bot, password: "${CALDAV_PASSWORD}", write: true}}.',
-    )
-    timeout_seconds: float = Field(
-        20, gt=0, le=300, description="The longest that a server takes to answer."
-    )
+    calendars: dict[str, CalendarSettings] = Field({})
+    """Calendars by name, like {team: {url: "https://host/calendars/bot/team/", username: bot,
+    password: "${CALDAV_PASSWORD}", write: true}}.
+    """
+
+    timeout_seconds: float = Field(20, gt=0, le=300)
+    """The longest that a server takes to answer."""
 
     @field_validator("calendars")
     @classmethod

@@ -13,42 +13,47 @@ _Text = Annotated[str, StringConstraints(min_length=1)]
 class McpServerSettings(Settings):
     """One server: a program that the bot starts, or an address."""
 
-    command: tuple[_Text, ...] = Field(
-        (),
-        description="The program and its arguments, like [mcp-server-time, --local-timezone, UTC]. "
-        "It runs with the rights of the bot.",
-    )
-    environment: dict[str, SecretStr] = Field(
-        {},
-        description="Variables for the program. Beside these it gets PATH, HOME and the like, and "
-        "none of the bot's secrets.",
-    )
-    folder: str | None = Field(None, description="Where the program runs; null for here.")
-    url: str | None = Field(
-        None, description="The address of a server that speaks streamable HTTP."
-    )
-    headers: dict[str, SecretStr] = Field(
-        {}, description='Sent with every request, like {Authorization: "Bearer ${TOKEN}"}.'
-    )
-    tools: tuple[str, ...] | None = Field(
-        None, description="The tools to take over, by their names; null for all."
-    )
-    runs: tuple[str, ...] = Field(
-        (), description="The tools that subagents may use as well; by default none."
-    )
-    confirm: tuple[str, ...] = Field(
-        (), description="The tools that are asked of the person before each call."
-    )
-    read_only: tuple[str, ...] = Field(
-        (),
-        description="The tools that change nothing, so that a call may be made again after a "
-        "crash. What the server says of itself does not count.",
-    )
-    timeout_seconds: float = Field(60, gt=0, le=3600, description="The longest that a call takes.")
-    connect_seconds: float = Field(
-        30, gt=0, le=600, description="The longest that the server takes to answer at the start."
-    )
-    enabled: bool = Field(default=True, description="Whether the bot connects to it.")
+    command: tuple[_Text, ...] = ()
+    """The program and its arguments, like [mcp-server-time, --local-timezone, UTC]. It runs with
+    the rights of the bot.
+    """
+
+    environment: dict[str, SecretStr] = Field({})
+    """Variables for the program. Beside these it gets PATH, HOME and the like, and none of the
+    bot's secrets.
+    """
+
+    folder: str | None = None
+    """Where the program runs; null for here."""
+
+    url: str | None = None
+    """The address of a server that speaks streamable HTTP."""
+
+    headers: dict[str, SecretStr] = Field({})
+    """Sent with every request, like {Authorization: "Bearer ${TOKEN}"}."""
+
+    tools: tuple[str, ...] | None = None
+    """The tools to take over, by their names; null for all."""
+
+    runs: tuple[str, ...] = ()
+    """The tools that subagents may use as well; by default none."""
+
+    confirm: tuple[str, ...] = ()
+    """The tools that are asked of the person before each call."""
+
+    read_only: tuple[str, ...] = ()
+    """The tools that change nothing, so that a call may be made again after a crash. What the
+    server says of itself does not count.
+    """
+
+    timeout_seconds: float = Field(60, gt=0, le=3600)
+    """The longest that a call takes."""
+
+    connect_seconds: float = Field(30, gt=0, le=600)
+    """The longest that the server takes to answer at the start."""
+
+    enabled: bool = True
+    """Whether the bot connects to it."""
 
     @property
     def shown(self) -> str:
@@ -91,11 +96,10 @@ class McpSettings(SkillSettings):
         ("servers", "*", "environment", "*"),
     )
 
-    servers: dict[str, McpServerSettings] = Field(
-        {},
-        description="MCP servers by name, like {time: {command: [mcp-server-time], runs: "
-        "[get_current_time]}}. Their tools are called mcp__time__get_current_time.",
-    )
+    servers: dict[str, McpServerSettings] = Field({})
+    """MCP servers by name, like {time: {command: [mcp-server-time], runs: [get_current_time]}}.
+    Their tools are called mcp__time__get_current_time.
+    """
 
     @field_validator("servers")
     @classmethod

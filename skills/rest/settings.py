@@ -24,15 +24,26 @@ def _is_origin(value: str) -> bool:
 class RequestSettings(Settings):
     """One request that is written down by hand."""
 
-    description: str = Field(description="What it is for: all that the model reads about it.")
-    method: Method = Field("GET", description="GET, HEAD, POST, PUT, PATCH or DELETE.")
-    path: _Path = Field(description="Below the base; parameters in braces: /v1/forecast/{city}.")
-    parameters: dict[str, Json] = Field(
-        {}, description="A JSON Schema for each argument: {city: {type: string}}."
-    )
-    query: tuple[str, ...] = Field((), description="The arguments that go into the query.")
-    body: tuple[str, ...] = Field((), description="The arguments that go into the JSON body.")
-    optional: tuple[str, ...] = Field((), description="The arguments that may be left out.")
+    description: str
+    """What it is for: all that the model reads about it."""
+
+    method: Method = "GET"
+    """GET, HEAD, POST, PUT, PATCH or DELETE."""
+
+    path: _Path
+    """Below the base; parameters in braces: /v1/forecast/{city}."""
+
+    parameters: dict[str, Json] = Field({})
+    """A JSON Schema for each argument: {city: {type: string}}."""
+
+    query: tuple[str, ...] = ()
+    """The arguments that go into the query."""
+
+    body: tuple[str, ...] = ()
+    """The arguments that go into the JSON body."""
+
+    optional: tuple[str, ...] = ()
+    """The arguments that may be left out."""
 
     @model_validator(mode="after")
     def _uses_all(self) -> "RequestSettings":
@@ -53,39 +64,44 @@ class RequestSettings(Settings):
 class RestServiceSettings(Settings):
     """One service: an OpenAPI document, requests written down by hand, or both."""
 
-    document: str | None = Field(
-        None, description="An OpenAPI 3 document as JSON or YAML: a file, or an address."
-    )
-    base: str | None = Field(
-        None,
-        description="Where the service is, like https://host/api: all requests go there. null for "
-        "what the document says, if that is a file, or lies at the same origin as it.",
-    )
-    headers: dict[str, SecretStr] = Field(
-        {},
-        description='Sent with every request, like {Authorization: "Bearer ${TOKEN}"}. A secret '
-        "that stands in the file itself is refused.",
-    )
-    query: dict[str, SecretStr] = Field(
-        {},
-        description='Sent in the query of every request, like {key: "${KEY}"}. A secret that '
-        "stands in the file itself is refused.",
-    )
-    requests: dict[str, RequestSettings] = Field(
-        {}, description="Requests written down by hand, by name."
-    )
-    operations: tuple[str, ...] | None = Field(
-        None, description="The operations of the document to take over; null for all."
-    )
-    runs: tuple[str, ...] = Field(
-        (), description="The operations that subagents may use as well; by default none."
-    )
-    confirm: tuple[str, ...] = Field(
-        (), description="The operations that are asked of the person before each call."
-    )
-    timeout_seconds: float = Field(30, gt=0, le=600, description="The longest that a call takes.")
-    max_kilobytes: int = Field(1024, ge=1, le=20_480, description="The most that is read.")
-    enabled: bool = Field(default=True, description="Whether the bot uses it.")
+    document: str | None = None
+    """An OpenAPI 3 document as JSON or YAML: a file, or an address."""
+
+    base: str | None = None
+    """Where the service is, like https://host/api: all requests go there. null for what the
+    document says, if that is a file, or lies at the same origin as it.
+    """
+
+    headers: dict[str, SecretStr] = Field({})
+    """Sent with every request, like {Authorization: "Bearer ${TOKEN}"}. A secret that stands in the
+    file itself is refused.
+    """
+
+    query: dict[str, SecretStr] = Field({})
+    """Sent in the query of every request, like {key: "${KEY}"}. A secret that stands in the file
+    itself is refused.
+    """
+
+    requests: dict[str, RequestSettings] = Field({})
+    """Requests written down by hand, by name."""
+
+    operations: tuple[str, ...] | None = None
+    """The operations of the document to take over; null for all."""
+
+    runs: tuple[str, ...] = ()
+    """The operations that subagents may use as well; by default none."""
+
+    confirm: tuple[str, ...] = ()
+    """The operations that are asked of the person before each call."""
+
+    timeout_seconds: float = Field(30, gt=0, le=600)
+    """The longest that a call takes."""
+
+    max_kilobytes: int = Field(1024, ge=1, le=20_480)
+    """The most that is read."""
+
+    enabled: bool = True
+    """Whether the bot uses it."""
 
     @field_validator("base")
     @classmethod
@@ -117,11 +133,10 @@ class RestSettings(SkillSettings):
         ("services", "*", "query", "*"),
     )
 
-    services: dict[str, RestServiceSettings] = Field(
-        {},
-        description="Services by name, like {weather: {document: weather.yaml, base: "
-        '"https://host/api", runs: [forecast]}}. Their tools are called rest__weather__forecast.',
-    )
+    services: dict[str, RestServiceSettings] = Field({})
+    """Services by name, like {weather: {document: weather.yaml, base: "https://host/api", runs:
+    [forecast]}}. Their tools are called rest__weather__forecast.
+    """
 
     @field_validator("services")
     @classmethod

@@ -13,17 +13,17 @@ class ScheduleSettings(SkillSettings):
     section: ClassVar[str] = "schedules"
     about: ClassVar[str] = "Work that people have done at a later time."
 
-    enabled: bool = Field(
-        default=True,
-        description="Whether people may have work done at a later time, once or again and again.",
-    )
-    max_per_user: int = Field(20, ge=1, description="Schedules of one person that are not over.")
-    min_minutes_between: int = Field(
-        5, ge=1, le=1440, description="The least time between two fires of one schedule."
-    )
-    max_failures_in_a_row: int = Field(
-        3, ge=1, description="A schedule ends after so many runs in a row that did not complete."
-    )
+    enabled: bool = True
+    """Whether people may have work done at a later time, once or again and again."""
+
+    max_per_user: int = Field(20, ge=1)
+    """Schedules of one person that are not over."""
+
+    min_minutes_between: int = Field(5, ge=1, le=1440)
+    """The least time between two fires of one schedule."""
+
+    max_failures_in_a_row: int = Field(3, ge=1)
+    """A schedule ends after so many runs in a row that did not complete."""
 
     @property
     def is_on(self) -> bool:

@@ -15,42 +15,44 @@ class ShellSettings(SkillSettings):
     section: ClassVar[str] = "shell"
     about: ClassVar[str] = "Commands in a sandbox, in those workspaces: docs/shell.md."
 
-    enabled: bool = Field(
-        default=True,
-        description="Offer the shell tool, where its sandbox (bubblewrap) passes its self-test.",
-    )
-    default_seconds: float = Field(
-        60, ge=1, le=3600, description="How long a command may take when the agent names no time."
-    )
-    max_seconds: float = Field(600, ge=1, le=3600, description="The longest time it may name.")
-    at_once: int | None = Field(
-        None, ge=1, description="Commands at the same time; null for twice the processors."
-    )
-    at_once_per_user: int | None = Field(
-        None,
-        ge=1,
-        description="Of these, commands of one user with all their runs; null for half of them.",
-    )
-    processes: int = Field(
-        64, ge=8, le=1000, description="Processes and threads of one command at once."
-    )
-    memory_mb: int = Field(
-        512, ge=64, description="Memory of one command with all its processes, in MB."
-    )
-    temporary_mb: int = Field(
-        64, ge=1, description="What it may keep in /tmp, in MB; /dev/shm has as much."
-    )
-    temporary_files: int = Field(20_000, ge=100, description="Files that it may have there.")
-    file_mb: int = Field(64, ge=1, description="The largest file that it may write, in MB.")
-    output_mb: int = Field(
-        16, ge=1, description="A command that prints more than this, in MB, is ended."
-    )
-    shown_kb: int = Field(
-        32, ge=4, le=128, description="Output that the agent reads, in KB: its beginning and end."
-    )
-    free_memory_mb: int = Field(
-        256, ge=0, description="When the machine has less left than this, in MB, commands end."
-    )
+    enabled: bool = True
+    """Offer the shell tool, where its sandbox (bubblewrap) passes its self-test."""
+
+    default_seconds: float = Field(60, ge=1, le=3600)
+    """How long a command may take when the agent names no time."""
+
+    max_seconds: float = Field(600, ge=1, le=3600)
+    """The longest time it may name."""
+
+    at_once: int | None = Field(None, ge=1)
+    """Commands at the same time; null for twice the processors."""
+
+    at_once_per_user: int | None = Field(None, ge=1)
+    """Of these, commands of one user with all their runs; null for half of them."""
+
+    processes: int = Field(64, ge=8, le=1000)
+    """Processes and threads of one command at once."""
+
+    memory_mb: int = Field(512, ge=64)
+    """Memory of one command with all its processes, in MB."""
+
+    temporary_mb: int = Field(64, ge=1)
+    """What it may keep in /tmp, in MB; /dev/shm has as much."""
+
+    temporary_files: int = Field(20_000, ge=100)
+    """Files that it may have there."""
+
+    file_mb: int = Field(64, ge=1)
+    """The largest file that it may write, in MB."""
+
+    output_mb: int = Field(16, ge=1)
+    """A command that prints more than this, in MB, is ended."""
+
+    shown_kb: int = Field(32, ge=4, le=128)
+    """Output that the agent reads, in KB: its beginning and end."""
+
+    free_memory_mb: int = Field(256, ge=0)
+    """When the machine has less left than this, in MB, commands end."""
 
     @model_validator(mode="after")
     def _default_fits(self) -> "ShellSettings":

@@ -15,12 +15,11 @@ class WebSettings(SkillSettings):
     section: ClassVar[str] = "web"
     about: ClassVar[str] = "What agents may tell the web."
 
-    composed_addresses: Literal["ask", "allow", "deny"] = Field(
-        "ask",
-        description="What becomes of an address that a model composed after it has read private "
-        "material (files, notes, memories, calendars), which the address could carry away: ask "
-        "the user, allow or deny. Runs without approvals are refused what would be asked.",
-    )
+    composed_addresses: Literal["ask", "allow", "deny"] = "ask"
+    """What becomes of an address that a model composed after it has read private material (files,
+    notes, memories, calendars), which the address could carry away: ask the user, allow or deny.
+    Runs without approvals are refused what would be asked.
+    """
 
 
 class SearchSettings(SkillSettings):
@@ -29,25 +28,21 @@ class SearchSettings(SkillSettings):
     section: ClassVar[str] = "search"
     about: ClassVar[str] = "With what the web is searched (web_search)."
 
-    provider: ProviderName | None = Field(
-        "auto",
-        description="searxng (one of your own), brave, tavily, ddgs (no key; needs the package "
-        "ddgs), or anthropic: Claude's own search, with the key of `models.anthropic`, which "
-        "charges for each search and its tokens. auto: anthropic where Claude answers anyway, or "
-        "else no web_search; null: no web_search.",
-    )
-    model: str | None = Field(
-        None,
-        min_length=1,
-        description="The Claude model that searches with anthropic; null: the model of runs.",
-    )
-    base_url: str | None = Field(
-        None,
-        pattern=r"^https?://[^\s@?#]+$",
-        description="Where the SearXNG is, which may be on a private network; of the others only "
-        "for a proxy.",
-    )
-    api_key: SecretStr | None = Field(None, description="The key for brave or tavily.")
+    provider: ProviderName | None = "auto"
+    """searxng (one of your own), brave, tavily, ddgs (no key; needs the package ddgs), or
+    anthropic: Claude's own search, with the key of `models.anthropic`, which charges for each
+    search and its tokens. auto: anthropic where Claude answers anyway, or else no web_search; null:
+    no web_search.
+    """
+
+    model: str | None = Field(None, min_length=1)
+    """The Claude model that searches with anthropic; null: the model of runs."""
+
+    base_url: str | None = Field(None, pattern=r"^https?://[^\s@?#]+$")
+    """Where the SearXNG is, which may be on a private network; of the others only for a proxy."""
+
+    api_key: SecretStr | None = None
+    """The key for brave or tavily."""
 
     @model_validator(mode="after")
     def _enough_is_known(self) -> Self:
