@@ -5,7 +5,7 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +26,8 @@ from bot.models import checkup as models
 from bot.models.base import Question
 from bot.models.catalog import ModelChoice, Models, ModelSettings
 from bot.platforms.catalog import PLATFORMS, module_of
-from bot.values import PlatformSettings
 from db import workers
-from db.database import Database, DatabaseSettings
+from db.database import Database, DatabaseSettings, Transaction
 from db.diagnosis import diagnosis, file_trouble, missing_right
 from db.search import search_notes
 from migrations.run import current_version
@@ -62,105 +61,83 @@ async def examine(config: Config, *, online: bool = False) -> list[Check]:
     """
     # Problems are reported once, in the findings, and not in the log.
     with quiet("bot", "db", "skills"):
-        return [
-            *await _stored(config.database),
-            *await _models(config.models, online=online),
-            is_off("needs no setup: `python -m bot chat`.", "Terminal"),
-            *[check for kind in PLATFORMS for check in await _platform(config, kind)],
-            *await _ended(config.database),
-            *[
-                check
-                for each in discovery.imported("checkup")
-                for check in _findings(each.SUBJECT, await each.checks(config))
-            ],
-        ]
-
-
-async def _models(settings: ModelSettings, *, online: bool) -> list[Check]:
-    found = _findings("Model", await models.look(settings))
-    if online:
-        found += [await _answer(settings, choice) for choice in _asked(settings)]
-    return found
-
-
-async def _stored(settings: DatabaseSettings) -> list[Check]:
-    """Examine the database, its lock, and its full-text search."""
-    database = await _database(settings)
-    if settings.is_sqlite:
-        return [database, _holder(_file(settings)), _search()]
-    return [database, await _search_on_server(settings, usable=database.good is True)]
-
-
-async def _platform(config: Config, kind: type[PlatformSettings]) -> list[Check]:
-    settings = config.section(kind)
-    if not settings.configured:
-        text = f"off: set {kind.needs}; {kind.guide} leads through it."
-        return [is_off(text, kind.title)]
-    return _findings(kind.title, await module_of(kind, "checkup").look(settings))
-
-
-async def _ended(settings: DatabaseSettings) -> list[Check]:
-    """Report platforms that a running process no longer serves, as stored in the database."""
-    if _file_is_missing(settings):
-        return []
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS), Database.open(settings) as database:
-            if await current_version(database) != SCHEMA_VERSION:
-                return []
-            async with database.snapshot() as tx:
-                ended = await workers.ended_platforms(tx, DEAD_AFTER)
-    except Exception:  # noqa: BLE001 - reported by `_database`
-        return []
-    return [
-        fails(f"ended in the bot that runs, or ran last: {reason}", name.capitalize())
-        for name, reason in ended.items()
-    ]
+        found = await _database(config.database)
+        found += _findings("Model", await models.look(config.models))
+        if online:
+            choices = (config.models.main, config.models.subagent, *config.models.fallback_choices)
+            found += [await _answer(config.models, each) for each in dict.fromkeys(choices)]
+        found.append(is_off("needs no setup: `python -m bot chat`.", "Terminal"))
+        for kind in PLATFORMS:
+            section = config.section(kind)
+            if section.configured:
+                found += _findings(kind.title, await module_of(kind, "checkup").look(section))
+            else:
+                text = f"off: set {kind.needs}; {kind.guide} leads through it."
+                found.append(is_off(text, kind.title))
+        for each in discovery.imported("checkup"):
+            found += _findings(each.SUBJECT, await each.checks(config))
+        return found
 
 
 def _findings(subject: str, checks: Sequence[Check]) -> list[Check]:
     return [replace(each, subject=subject) for each in checks]
 
 
-async def _database(settings: DatabaseSettings) -> Check:
-    subject = "Database"
-    if trouble := file_trouble(settings):
-        return fails(f"{settings.shown} cannot be used: {trouble}", subject)
-    if _file_is_missing(settings):
-        text = f"{_file(settings)} does not exist yet: the first start makes it."
-        return is_off(text, subject)
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS), Database.open(settings) as database:
-            version = await current_version(database)
-            async with database.snapshot() as tx:
-                lacking = await missing_right(tx)
-    except Exception as error:  # noqa: BLE001 - any error is the finding
-        reason = diagnosis(error, settings) or without_secrets(f"{error}.")
-        return fails(f"{settings.shown} cannot be used: {reason}", subject)
-    if lacking is not None:
-        return fails(f"{settings.shown} cannot be used: {lacking}", subject)
-    return _of_version(settings, version)
-
-
-def _of_version(settings: DatabaseSettings, version: str | None) -> Check:
-    subject = "Database"
-    if version == SCHEMA_VERSION:
-        return works(f"{settings.shown} answers, its tables are current.", subject)
-    if problem := version_problem(version):
-        return fails(f"{settings.shown} cannot be used: {problem}", subject)
-    state = f"is of version {version}" if version else "has no tables yet"
-    return is_off(
-        f"{settings.shown} {state}: `python -m bot migrate` brings it to {SCHEMA_VERSION}.",
-        subject,
+async def _database(settings: DatabaseSettings) -> list[Check]:
+    """Examine the database: its tables, its full-text search, and what its bot has stored."""
+    file = Path(make_url(settings.url).database or "")
+    problem, version = file_trouble(settings), None
+    # `access` does not raise for a file in an inaccessible folder.
+    missing = settings.is_sqlite and not os.access(file, os.F_OK)
+    ended: Mapping[str, str] = {}
+    search = (
+        _full_text_search()
+        if settings.is_sqlite
+        else is_off("not tried: the database cannot be used yet.", "Search")
     )
+    if not problem and not missing:
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS), Database.open(settings) as database:
+                version = await current_version(database)
+                async with database.snapshot() as tx:
+                    problem = await missing_right(tx) or version_problem(version)
+                    if not problem and version == SCHEMA_VERSION:
+                        ended = await workers.ended_platforms(tx, DEAD_AFTER)
+                        search = search if settings.is_sqlite else await _search(tx, settings)
+        except Exception as error:  # noqa: BLE001 - any error is the finding
+            problem = _reason(error, settings)
+    if problem:
+        found = fails(f"{settings.shown} cannot be used: {problem}")
+    elif missing:
+        found = is_off(f"{file} does not exist yet: the first start makes it.")
+    elif version == SCHEMA_VERSION:
+        found = works(f"{settings.shown} answers, its tables are current.")
+    else:
+        state = f"is of version {version}" if version else "has no tables yet"
+        advice = f"`python -m bot migrate` brings it to {SCHEMA_VERSION}."
+        found = is_off(f"{settings.shown} {state}: {advice}")
+    return [
+        replace(found, subject="Database"),
+        *([_holder(file)] if settings.is_sqlite else []),
+        search,
+        *(
+            fails(f"ended in the bot that runs, or ran last: {reason}", name.capitalize())
+            for name, reason in ended.items()
+        ),
+    ]
 
 
-def _file_is_missing(settings: DatabaseSettings) -> bool:
-    """Return True if the database is a file that is missing or cannot be accessed."""
-    return settings.is_sqlite and not os.access(_file(settings), os.F_OK)
+async def _search(tx: Transaction, settings: DatabaseSettings) -> Check:
+    """Search the notes of a nonexistent user."""
+    try:
+        await search_notes(tx, "", "word", limit=1)
+    except Exception as error:  # noqa: BLE001 - any error is the finding
+        return fails(f"full-text search fails: {_reason(error, settings)}", "Search")
+    return works("full-text search of PostgreSQL answers.", "Search")
 
 
-def _file(settings: DatabaseSettings) -> Path:
-    return Path(make_url(settings.url).database or "")
+def _reason(error: Exception, settings: DatabaseSettings) -> str:
+    return diagnosis(error, settings) or without_secrets(f"{error}.")
 
 
 def _holder(path: Path) -> Check:
@@ -180,10 +157,6 @@ def _holder(path: Path) -> Check:
         return is_off(f"none is running on {path}.", "Bot")
     finally:
         os.close(descriptor)
-
-
-def _asked(settings: ModelSettings) -> tuple[ModelChoice, ...]:
-    return tuple(dict.fromkeys((settings.main, settings.subagent, *settings.fallback_choices)))
 
 
 async def _answer(settings: ModelSettings, choice: ModelChoice) -> Check:
@@ -208,8 +181,7 @@ async def _answer(settings: ModelSettings, choice: ModelChoice) -> Check:
     return works(f"{answer.model or choice} answered in {seconds:.1f} s.", "Answer")
 
 
-def _search() -> Check:
-    subject = "Search"
+def _full_text_search() -> Check:
     try:
         with closing(sqlite3.connect(":memory:")) as memory:
             memory.execute("CREATE VIRTUAL TABLE words USING fts5(word)")
@@ -217,24 +189,6 @@ def _search() -> Check:
         return fails(
             f"SQLite {sqlite3.sqlite_version} of this Python has no FTS5: install another Python, "
             "or set `database.url` to a PostgreSQL server.",
-            subject,
+            "Search",
         )
-    return works(f"SQLite {sqlite3.sqlite_version} with FTS5.", subject)
-
-
-async def _search_on_server(settings: DatabaseSettings, *, usable: bool) -> Check:
-    """Search the notes of a nonexistent user."""
-    subject = "Search"
-    if not usable:
-        return is_off("not tried: the database cannot be used yet.", subject)
-    try:
-        async with (
-            asyncio.timeout(PATIENCE_SECONDS),
-            Database.open(settings) as database,
-            database.snapshot() as tx,
-        ):
-            await search_notes(tx, "", "word", limit=1)
-    except Exception as error:  # noqa: BLE001 - any error is the finding
-        reason = diagnosis(error, settings) or without_secrets(f"{error}.")
-        return fails(f"full-text search fails: {reason}", subject)
-    return works("full-text search of PostgreSQL answers.", subject)
+    return works(f"SQLite {sqlite3.sqlite_version} with FTS5.", "Search")

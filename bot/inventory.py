@@ -29,6 +29,15 @@ class Inventory:
     skills: tuple[str, ...]
     problems: tuple[str, ...]
 
+    @property
+    def lines(self) -> dict[str, list[str]]:
+        """The lines of a report, by their title."""
+        return {
+            "Agents": [", ".join(self.agents)],
+            "Agent Skills": [", ".join(self.agent_skills) or "none: see `agent_skills.folders`"],
+            "Skills": [", ".join(self.skills) or "those that come with the bot"],
+        }
+
 
 def take(config: Config) -> Inventory:
     """Examine all agents and skills that do not come with the bot; runs the code of skills.
@@ -40,7 +49,18 @@ def take(config: Config) -> Inventory:
         section.check_installed()
     agents = AgentCatalog([AGENTS, *(Path(folder) for folder in config.agents.folders)])
     folders = SkillCatalog([Path(folder) for folder in config.agent_skills.folders])
-    others = [*_stand_ins(config, agents)]
+    # Every bot has these names.
+    names = discovery.names()
+    own_tools, not_tools = as_tools(agents, names.__contains__)
+    # A placeholder for each tool and skill that a bot would have.
+    others = [
+        Skill(name=name, description="") for name in sorted(names | set(map(tool_name, own_tools)))
+    ]
+    others += [
+        Skill(name=name, description="", live=tuple)
+        for section in config.of_skills
+        for name in section.live_skills
+    ]
     loaded = fitting(load(config.skills, config.fetch), others)
     skills = [skill for each in loaded.skills for skill in each.parts.skills]
     known = SkillRegistry([*others, *skills]).has
@@ -52,23 +72,12 @@ def take(config: Config) -> Inventory:
         problems=(
             *agents.problems,
             *folders.problems,
-            *as_tools(agents, _is_taken)[1],
+            *not_tools,
             *_unsafe(config),
-            *_unknown_skills(agents, folders),
-            *_unknown_models(config, agents),
-            *_unknown_rules(config, agents, known),
+            *_unknown_names(config, agents, folders, known),
             *loaded.problems,
         ),
     )
-
-
-def _stand_ins(config: Config, agents: AgentCatalog) -> Iterator[Skill]:
-    """Return a placeholder for each tool and skill that a bot would have."""
-    tools = {tool_name(agent) for agent in as_tools(agents, _is_taken)[0]}
-    for name in sorted(discovery.names() | tools):
-        yield Skill(name=name, description="")
-    for name in (name for section in config.of_skills for name in section.live_skills):
-        yield Skill(name=name, description="", live=tuple)
 
 
 def _unsafe(config: Config) -> Iterator[str]:
@@ -91,39 +100,30 @@ def _unsafe(config: Config) -> Iterator[str]:
                 )
 
 
-def _is_taken(name: str) -> bool:
-    """Return True if every bot has a skill or a tool of this name."""
-    return name in discovery.names()
-
-
-def _unknown_rules(
-    config: Config, agents: AgentCatalog, known: Callable[[str], bool]
+def _unknown_names(
+    config: Config, agents: AgentCatalog, folders: SkillCatalog, known: Callable[[str], bool]
 ) -> Iterator[str]:
-    """Report rules that match no tool, since their authors rely on them."""
+    """Report skills and models that agents cannot use, and rules that match no tool.
+
+    The authors of the rules rely on them.
+    """
     lists = {"permissions.rules": config.permissions.permissions.configured}
     for agent in agents.by_name.values():
-        lists[f"The agent {agent.name}"] = agent.permissions
+        owner = f"The agent {agent.name}"
+        lists[owner] = agent.permissions
+        for name in folders.bodies(agent.skills)[1]:
+            yield f"{owner} names the skill `{name}`, which is not there."
+        try:
+            choice, as_named = config.models.of_agent(agent.provider, agent.model)
+        except BadRequestError as error:
+            yield f"{owner} cannot run: {error}"
+            continue
+        if not as_named:
+            yield (
+                f"{owner} names the model `{agent.model}`, which `models` does not allow; {choice} "
+                "answers instead."
+            )
     for owner, rules in lists.items():
         for rule in rules.rules:
             if not set("*?[") & set(rule.tool) and not known(rule.tool):
                 yield f"{owner} has the rule “{rule}”, and there is no tool `{rule.tool}` here."
-
-
-def _unknown_models(config: Config, agents: AgentCatalog) -> Iterator[str]:
-    for agent in agents.by_name.values():
-        try:
-            choice, as_named = config.models.of_agent(agent.provider, agent.model)
-        except BadRequestError as error:
-            yield f"The agent {agent.name} cannot run: {error}"
-            continue
-        if not as_named:
-            yield (
-                f"The agent {agent.name} names the model `{agent.model}`, which `models` does not "
-                f"allow; {choice} answers instead."
-            )
-
-
-def _unknown_skills(agents: AgentCatalog, folders: SkillCatalog) -> Iterator[str]:
-    for agent in agents.by_name.values():
-        for name in folders.bodies(agent.skills)[1]:
-            yield f"The agent {agent.name} names the skill `{name}`, which is not there."

@@ -1,10 +1,9 @@
 """Writes the report of `check` on a valid configuration: parts that are on or off, and reasons."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 
-from bot.checks import some
 from bot.config.interpolation import overrides
 from bot.config.loading import FILE_VARIABLE
 from bot.config.model import Config
@@ -18,6 +17,17 @@ from skills import discovery
 
 _INDENT = 15
 _COLUMNS = 100
+
+#: Texts by `subagents.approvals` and `permissions.default`.
+_RUNS = {
+    ("deny", "allow"): "they change files; what needs a yes is refused (subagents.approvals: deny)",
+    ("deny", "ask"): "they only read: what changes something needs a yes, and without an agent's "
+    "`approvals: ask` it is refused (subagents.approvals: deny)",
+    ("ask", "allow"): "they change files; what needs a yes is asked of the run's owner",
+    ("ask", "ask"): "they ask the run's owner before they change something",
+    ("deny", "deny"): "they only read",
+    ("ask", "deny"): "they only read",
+}
 
 
 def report(
@@ -39,20 +49,11 @@ def report(
         remarks: Warnings about the file.
         home: The folder to which paths are relative.
     """
-    sections = {
-        "Home": iter([f"{home.path}: {home.reason}"] if home else []),
-        "Configuration": _source(file, environ),
-        "Models": _models(config.models),
-        "Subagents": _subagents(config.subagents),
-        "Access": _access(config),
-        "Database": _database(config),
-        "Log": iter([f"{config.logging.level} as {config.logging.form}, to {_log_file(config)}"]),
-        "Terminal": iter(["on: `python -m bot chat`"]),
-        **{kind.title: module_of(kind, "report").lines(config.section(kind)) for kind in PLATFORMS},
-        "Permissions": _permissions(config),
-        **{each.TITLE: each.lines(config, environ) for each in discovery.imported("report")},
-        **_inventory(inventory),
-        "Warnings": iter([*(inventory.problems if inventory else ()), *remarks]),
+    sections: dict[str, Iterable[str]] = {
+        "Home": [f"{home.path}: {home.reason}" if home else ""],
+        **_sections(config, file, environ),
+        **(inventory.lines if inventory else {}),
+        "Warnings": [*(inventory.problems if inventory else ()), *remarks],
     }
     return "\n".join(
         fill(
@@ -64,16 +65,48 @@ def report(
             break_on_hyphens=False,
         )
         for title, lines in sections.items()
-        for index, line in enumerate(lines)
+        for index, line in enumerate(filter(None, lines))
     )
 
 
-def _source(file: Path | None, environ: Mapping[str, str]) -> Iterator[str]:
-    yield (
-        str(file) if file else f"all defaults: no config.yaml here, no --config, no {FILE_VARIABLE}"
-    )
-    if set_outside := list(overrides(environ)):
-        yield f"and from the environment: {', '.join(set_outside)}"
+def _sections(
+    config: Config, file: Path | None, environ: Mapping[str, str]
+) -> dict[str, Iterable[str]]:
+    """Return the lines of each part, by its title; empty lines are left out."""
+    admins, blocked = len(config.access.admins), len(config.access.blocked)
+    permissions, database = config.permissions, config.database
+    from_environment = ", ".join(overrides(environ))
+    return {
+        "Configuration": [
+            str(file or f"all defaults: no config.yaml here, no --config, no {FILE_VARIABLE}"),
+            from_environment and f"and from the environment: {from_environment}",
+        ],
+        "Models": _models(config.models),
+        "Subagents": _subagents(config.subagents),
+        "Access": [
+            counted(admins, "admin")
+            if admins
+            else "no admins: nobody sees or stops another's runs (`access.admins`)",
+            f"blocked: {counted(blocked, 'user')}" if blocked else "",
+        ],
+        "Database": [
+            f"SQLite: {database.shown.partition(':///')[2]}, for one bot process"
+            if database.is_sqlite
+            else f"PostgreSQL: {database.shown}"
+        ],
+        "Log": [
+            f"{config.logging.level} as {config.logging.form}, "
+            f"to {config.logging.file or 'standard error'}"
+        ],
+        "Terminal": ["on: `python -m bot chat`"],
+        **{kind.title: module_of(kind, "report").lines(config.section(kind)) for kind in PLATFORMS},
+        "Permissions": [
+            f"what no rule is about: {permissions.default}; "
+            f"{counted(len(permissions.rules), 'rule') if permissions.rules else 'no rules'}",
+            f"runs: {_RUNS[config.subagents.approvals, permissions.default]}",
+        ],
+        **{each.TITLE: each.lines(config, environ) for each in discovery.imported("report")},
+    }
 
 
 def _models(models: ModelSettings) -> Iterator[str]:
@@ -108,53 +141,3 @@ def _subagents(limits: SubagentSettings) -> Iterator[str]:
         if limits.max_depth > 1
         else "a run cannot start runs: `subagents.max_depth` is 1"
     )
-
-
-def _access(config: Config) -> Iterator[str]:
-    admins, blocked = len(config.access.admins), len(config.access.blocked)
-    if not admins:
-        yield "no admins: nobody sees or stops another's runs (`access.admins`)"
-    else:
-        yield "1 admin" if admins == 1 else f"{admins} admins"
-    if blocked:
-        yield "1 person is blocked" if blocked == 1 else f"{blocked} people are blocked"
-
-
-#: Texts by `subagents.approvals` and `permissions.default`.
-_RUNS = {
-    ("deny", "allow"): "they change files; what needs a yes is refused (subagents.approvals: deny)",
-    ("deny", "ask"): "they only read: what changes something needs a yes, and without an agent's "
-    "`approvals: ask` it is refused (subagents.approvals: deny)",
-    ("ask", "allow"): "they change files; what needs a yes is asked of the run's owner",
-    ("ask", "ask"): "they ask the run's owner before they change something",
-    ("deny", "deny"): "they only read",
-    ("ask", "deny"): "they only read",
-}
-
-
-def _permissions(config: Config) -> Iterator[str]:
-    settings = config.permissions
-    rules = some(list(settings.rules), "rule", none="no rules")
-    yield f"what no rule is about: {settings.default}; {rules}"
-    yield f"runs: {_RUNS[config.subagents.approvals, settings.default]}"
-
-
-def _inventory(found: Inventory | None) -> dict[str, Iterator[str]]:
-    if found is None:
-        return {}
-    return {
-        "Agents": iter([", ".join(found.agents)]),
-        "Agent Skills": iter([", ".join(found.agent_skills) or "none: see `agent_skills.folders`"]),
-        "Skills": iter([", ".join(found.skills) or "those that come with the bot"]),
-    }
-
-
-def _database(config: Config) -> Iterator[str]:
-    if config.database.is_sqlite:
-        yield f"SQLite: {config.database.shown.partition(':///')[2]}, for one bot process"
-    else:
-        yield f"PostgreSQL: {config.database.shown}"
-
-
-def _log_file(config: Config) -> str:
-    return config.logging.file or "standard error"

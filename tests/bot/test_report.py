@@ -61,7 +61,7 @@ def test_what_is_switched_off_or_unusual_is_said() -> None:
     off = Config(subagents=SubagentSettings(enabled=False))
 
     assert "2 admins" in report(deep, None, {})
-    assert "1 person is blocked" in report(deep, None, {})
+    assert "blocked: 1 user" in report(deep, None, {})
     assert "nested 2 deep" in report(deep, None, {})
     assert "off: `subagents.enabled` is false" in report(off, None, {})
 
