@@ -5,9 +5,8 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -16,14 +15,13 @@ from bot.config.model import Config
 from bot.conversations.announcements import Announcements
 from bot.errors import BadRequestError, ConfigError
 from bot.logs import quiet
-from bot.platforms import catalog
-from bot.platforms.catalog import module_of
+from bot.platforms.catalog import PLATFORMS, module_of
 from bot.platforms.terminal.once import OneMessage
 from bot.platforms.terminal.terminal import Terminal
 from bot.running import Bot
 from bot.serving import OpenPlatform, Services, enter
 from bot.signals import StopSignals
-from bot.values import Identity, PlatformSettings
+from bot.values import Identity
 from db.database import Database, is_connection_trouble
 from db.diagnosis import diagnosis, file_trouble
 
@@ -31,60 +29,44 @@ log = logging.getLogger(__name__)
 
 
 class PlatformOpener(Protocol):
-    """Opens a platform, and closes it when the block ends."""
+    """Opens a platform, and closes it when the block ends; without `receives` it only sends."""
 
     def __call__(
-        self, config: Config, database: Database, current: Callable[[], Config], *, receives: bool
+        self, database: Database, *, receives: bool
     ) -> AbstractAsyncContextManager[OpenPlatform]:
-        """Open the platform.
-
-        Args:
-            config: The configuration at the start.
-            database: The database.
-            current: Returns the present configuration, for keys that may change while the bot runs.
-            receives: Whether to open the parts that receive; the others only send.
-        """
+        """Open the platform."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Platform:
-    """A platform that can be served.
+def platforms_of(
+    config: Config, current: Callable[[], Config] | None = None
+) -> dict[str, PlatformOpener]:
+    """Return the platforms that are set up, by the name that users know.
 
-    Attributes:
-        name: The name that users know.
-        needs: The required settings, as part of a sentence.
-        guide: The page with the setup instructions.
-        configured: Returns True if the platform is set up.
-        open: Opens the platform.
+    Args:
+        config: The configuration, which has been checked.
+        current: Returns the present configuration, for keys that may change while the bot runs;
+            `None` for the one at the start.
+
+    Raises:
+        ConfigError: No platform is set up; the text names the remedy.
     """
-
-    name: str
-    needs: str
-    guide: str
-    configured: Callable[[Config], bool]
-    open: PlatformOpener
-
-
-def platform_of(kind: type[PlatformSettings]) -> Platform:
-    """Return the platform that a section of the configuration declares."""
-
-    def opened(
-        config: Config, database: Database, current: Callable[[], Config], *, receives: bool
-    ) -> AbstractAsyncContextManager[OpenPlatform]:
-        found: AbstractAsyncContextManager[OpenPlatform] = module_of(
-            kind, "platform"
-        ).open_platform(
-            config.section(kind), database, lambda: current().section(kind), receives=receives
+    kinds = [kind for kind in PLATFORMS if config.section(kind).configured]
+    if not kinds:
+        needs = ", or ".join(f"{each.needs} for {each.title} ({each.guide})" for each in PLATFORMS)
+        raise ConfigError(
+            f"No platform is set up that could be served: set {needs}. `python -m bot chat` talks "
+            "in the terminal and needs nothing."
         )
-        return found
-
-    return Platform(
-        kind.title, kind.needs, kind.guide, lambda config: config.section(kind).configured, opened
-    )
-
-
-PLATFORMS = tuple(platform_of(kind) for kind in catalog.PLATFORMS)
+    now = current or (lambda: config)
+    return {
+        kind.title: partial(
+            module_of(kind, "platform").open_platform,
+            config.section(kind),
+            current=partial(lambda kind: now().section(kind), kind),
+        )
+        for kind in kinds
+    }
 
 
 async def chat(config: Config, *, name: str, plain: bool | None) -> int:
@@ -161,7 +143,7 @@ async def ask(config: Config, text: str, *, name: str, agent: str = "", as_json:
 
 async def serve(
     config: Config,
-    platforms: Sequence[Platform] = PLATFORMS,
+    platforms: Mapping[str, PlatformOpener] | None = None,
     *,
     current: Callable[[], Config] | None = None,
     on_stop: Callable[[], None] = lambda: None,
@@ -170,7 +152,7 @@ async def serve(
 
     Args:
         config: The configuration, which has been checked.
-        platforms: The available platforms.
+        platforms: The platforms by name; `None` for those that are set up.
         current: Returns the present configuration; `None` for the one at the start.
         on_stop: Called when the process is asked to end.
 
@@ -178,13 +160,13 @@ async def serve(
         ConfigError: No platform is set up, or all of them refuse the bot; the text names the
             remedy.
     """
-    wanted = _wanted(config, platforms)
-    await _run(config, wanted, current or (lambda: config), receives=True, on_stop=on_stop)
+    wanted = platforms or platforms_of(config, current)
+    await _run(config, wanted, receives=True, on_stop=on_stop)
 
 
 async def worker(
     config: Config,
-    platforms: Sequence[Platform] = PLATFORMS,
+    platforms: Mapping[str, PlatformOpener] | None = None,
     *,
     on_stop: Callable[[], None] = lambda: None,
 ) -> None:
@@ -192,7 +174,7 @@ async def worker(
 
     Args:
         config: The configuration, which has been checked.
-        platforms: The available platforms.
+        platforms: The platforms by name; `None` for those that are set up.
         on_stop: Called when the process is asked to end.
 
     Raises:
@@ -204,34 +186,19 @@ async def worker(
             f"process alone ({config.database.shown}). Set `database.url` to a PostgreSQL server, "
             "or run `python -m bot serve` alone: it works everything off itself."
         )
-    wanted = _wanted(config, platforms)
-    await _run(config, wanted, lambda: config, receives=False, on_stop=on_stop)
-
-
-def _wanted(config: Config, platforms: Sequence[Platform]) -> list[Platform]:
-    found = [platform for platform in platforms if platform.configured(config)]
-    if not found:
-        needs = ", or ".join(f"{each.needs} for {each.name} ({each.guide})" for each in platforms)
-        raise ConfigError(
-            f"No platform is set up that could be served: set {needs}. `python -m bot chat` talks "
-            "in the terminal and needs nothing."
-        )
-    return found
+    await _run(config, platforms or platforms_of(config), receives=False, on_stop=on_stop)
 
 
 async def _run(
     config: Config,
-    platforms: Sequence[Platform],
-    current: Callable[[], Config],
+    platforms: Mapping[str, PlatformOpener],
     *,
     receives: bool,
     on_stop: Callable[[], None],
 ) -> None:
     with StopSignals(on_stop=on_stop) as signals:
         async with AsyncExitStack() as stack:
-            opened = await signals.until_stopped(
-                _open(stack, config, platforms, current, receives=receives)
-            )
+            opened = await signals.until_stopped(_open(stack, config, platforms, receives=receives))
             if opened is None:
                 return
             bot, services = opened
@@ -257,8 +224,7 @@ async def _run(
 async def _open(
     stack: AsyncExitStack,
     config: Config,
-    platforms: Sequence[Platform],
-    current: Callable[[], Config],
+    platforms: Mapping[str, PlatformOpener],
     *,
     receives: bool,
 ) -> tuple[Bot, Services]:
@@ -280,8 +246,8 @@ async def _open(
         )
         services = Services(
             {
-                each.name: partial(each.open, config, database, current, receives=receives)
-                for each in platforms
+                name: partial(opener, database, receives=receives)
+                for name, opener in platforms.items()
             }
         )
         await stack.enter_async_context(services.open())

@@ -260,7 +260,12 @@ async def enter(
                 raise _unusable(name, error, trouble_of(error)) from error
             if not known and (isinstance(error, ConfigError) or not patient):
                 raise
-            reason = without_secrets(trouble_of(error) or _reason(error))
+            cause = error.__cause__ or error
+            # Without the text that SQLAlchemy adds.
+            words = str(cause.orig if isinstance(cause, DBAPIError) else cause)
+            if advice := _DISK_ADVICE.get(trouble.reason_of(error) or ""):
+                words = f"{words}. {advice}"
+            reason = without_secrets(trouble_of(error) or words)
             if reason != logged:
                 shown = None if known else error
                 log.warning("%s is unavailable; retrying: %s", name, reason, exc_info=shown)
@@ -272,15 +277,6 @@ async def enter(
         failed()
         await asyncio.sleep(wait)
         wait = min(LONGEST_WAIT_SECONDS, wait * 2)
-
-
-def _reason(error: Exception) -> str:
-    """Return the reason for an outage, with advice for an admin if it is a disk problem."""
-    cause = error.__cause__ or error
-    # Without the text that SQLAlchemy adds.
-    words = str(cause.orig if isinstance(cause, DBAPIError) else cause)
-    advice = _DISK_ADVICE.get(trouble.reason_of(error) or "")
-    return words if advice is None else f"{words}. {advice}"
 
 
 def _unusable(name: str, error: DBAPIError, trouble: str | None) -> ConfigError:

@@ -26,7 +26,7 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.discord.settings import DiscordSettings
-from bot.processes import Platform, serve, worker
+from bot.processes import serve, worker
 from bot.subagents.progress import PAUSED
 from bot.values import Identity, Place, RunStatus, new_run_id
 from db.database import Database
@@ -68,9 +68,8 @@ class Stub:
             self.inbound = None
 
     @asynccontextmanager
-    async def _open(
-        self, config: Config, database: Database, current: Callable[[], Config], *, receives: bool
-    ) -> AsyncIterator["Stub"]:
+    async def open(self, database: Database, *, receives: bool) -> AsyncIterator["Stub"]:
+        """Open this platform, or fail as wanted."""
         self.opened.append(receives)
         self.asked.set()
         if self.failures:
@@ -79,11 +78,6 @@ class Stub:
             yield self
         finally:
             self.closed += 1
-
-    @property
-    def entry(self) -> Platform:
-        """This platform as a line of the table."""
-        return Platform(self.name, f"`{self.name}.token`", "docs/it.md", lambda _: True, self._open)
 
     async def say(self, text: str) -> CommandReply | None:
         """Let somebody say something."""
@@ -113,7 +107,7 @@ async def serving(
     config: Config, *stubs: Stub, opens: bool = True
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Serve, and end it in good order unless the test did; `opens` waits for the platforms."""
-    task = asyncio.ensure_future(serve(config, [stub.entry for stub in stubs]))
+    task = asyncio.ensure_future(serve(config, {stub.name: stub.open for stub in stubs}))
     try:
         async with asyncio.timeout(20):
             if opens:
@@ -161,7 +155,7 @@ async def test_a_worker_on_a_file_is_refused_with_the_reason(sqlite_url: str) ->
     stub = Stub()
 
     with pytest.raises(ConfigError, match="held by one process alone"):
-        await worker(configured(sqlite_url), [stub.entry])
+        await worker(configured(sqlite_url), {stub.name: stub.open})
 
     assert stub.opened == []
 
@@ -186,7 +180,7 @@ async def test_a_database_that_will_not_have_us_is_said_in_a_sentence(postgres_u
     with pytest.raises(
         ConfigError, match=r'database "nowhere_to_be_found.*Create it on the server'
     ):
-        await serve(configured(missing), [Stub().entry])
+        await serve(configured(missing), {"fake": Stub().open})
 
 
 # --- what is out of reach -------------------------------------------------------------------------
@@ -229,7 +223,7 @@ async def test_what_cannot_be_waited_for_ends_it_at_once(sqlite_url: str) -> Non
     stub = Stub(failures=[ConfigError("Not with this token.")])
 
     with pytest.raises(ConfigError, match="Not with this token"):
-        await serve(configured(sqlite_url), [stub.entry])
+        await serve(configured(sqlite_url), {stub.name: stub.open})
 
     assert len(stub.opened) == 1
 
@@ -453,7 +447,7 @@ async def test_a_worker_hears_nothing_and_goes_on_with_what_others_left(postgres
     async with serving(configured(postgres_url, pace=0.5), stub):
         await stub.say(BACKGROUND)
         await stub.outlet.until(lambda: bool(stub.outlet.replies))
-    task = asyncio.ensure_future(worker(configured(postgres_url), [other.entry]))
+    task = asyncio.ensure_future(worker(configured(postgres_url), {other.name: other.open}))
     await other.outlet.until(lambda: bool(other.outlet.announcements))
     end()
     async with asyncio.timeout(20):

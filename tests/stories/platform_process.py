@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.app import open_bot
-from bot.processes import PLATFORMS
+from bot.processes import platforms_of
 from bot.values import Json
 from migrations.run import ensure_current
 from tests.fakes.children import Child
@@ -68,11 +68,11 @@ def _platform(fake: FakeDiscord | FakeSlack) -> Json:
 async def main(given: argparse.Namespace) -> None:
     """Serve the platform that is set up, until killed."""
     config = config_for(given.database, given.model, **json.loads(given.sections))
-    (platform,) = [each for each in PLATFORMS if each.configured(config)]
+    (opener,) = platforms_of(config).values()
     async with CrashingDatabase.open(config.database, exclusive=True) as database:
         await ensure_current(database, config.database)
         async with (
-            platform.open(config, database, lambda: config, receives=True) as opened,
+            opener(database, receives=True) as opened,
             open_bot(config, {opened.outlet.platform: opened.outlet}, database=database) as bot,
             asyncio.TaskGroup() as group,
         ):
