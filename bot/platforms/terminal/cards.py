@@ -42,15 +42,6 @@ def progress_text(card: RunCard) -> str:
     return f"↳ Subagent: {one_line(content)}" if content else ""
 
 
-def progress_colour(card: RunCard) -> str:
-    """Return the colour of the progress line: text white, tool cyan, error red, else grey."""
-    if card.status.final and card.status is not RunStatus.COMPLETED:
-        return "red"
-    if card.status is not RunStatus.RUNNING:
-        return "bright_black"
-    return "white" if card.line else "cyan"
-
-
 def step_lines(card: RunCard, most: int = STEP_LINES) -> list[str]:
     """Return at most `most` lines for the tool calls of a run (features P3)."""
     steps = [(one_line(step.tool, limit=40), step.state) for step in card.steps]
@@ -85,5 +76,11 @@ def _steps(card: RunCard, most: int = STEP_LINES) -> list[Text]:
 
 
 def _progress(card: RunCard) -> list[Text]:
+    """Return the progress line: text white, tool cyan, error red, else grey."""
     line = progress_text(card)
-    return [Text(f"  {line}", style=progress_colour(card))] if line else []
+    colour = "bright_black"
+    if card.status is RunStatus.RUNNING:
+        colour = "white" if card.line else "cyan"
+    elif card.status.final and card.status is not RunStatus.COMPLETED:
+        colour = "red"
+    return [Text(f"  {line}", style=colour)] if line else []

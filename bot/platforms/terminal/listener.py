@@ -93,7 +93,14 @@ class LineHandler:
                 self.left = True
                 return CommandReply(text="")
             case "/as", name:
-                return await self._become(name)
+                user, before = identity_of(name), self._user
+                if user == before:
+                    return CommandReply(text=f"You are {name} already.")
+                note = f"You are **{name}** now. "
+                note += f"What {before.account} started goes on and waits for them."
+                await self._surface.show(Notice(note))
+                await self.arrive(user)
+                return CommandReply(text="")
             case ("/yes" | "/all" | "/no") as command, number:
                 return await self._answer(command.removeprefix("/"), number)
             case ("yes" | "all" | "no") as answer, "" if self._state.questions_of(
@@ -107,16 +114,6 @@ class LineHandler:
                 return replace(general, text=general.text.rstrip() + OWN_HELP)
             case _:
                 return await self._hear(text)
-
-    async def _become(self, name: str) -> CommandReply:
-        user = identity_of(name)
-        before = self._user
-        if user == before:
-            return CommandReply(text=f"You are {name} already.")
-        note = f"You are **{name}** now. What {before.account} started goes on and waits for them."
-        await self._surface.show(Notice(note))
-        await self.arrive(user)
-        return CommandReply(text="")
 
     async def _answer(self, word: str, number: str) -> CommandReply:
         asked = self._state.questions_of(self._user)

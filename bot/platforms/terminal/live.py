@@ -5,10 +5,9 @@ from rich.text import Text
 
 from bot.agent.sanitizer import safe_markdown
 from bot.platforms.terminal.cards import STEP_LINES, live_lines
-from bot.platforms.terminal.markdown import SafeMarkdown
 from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.texts import number_of, words_for
-from bot.platforms.terminal.view import to_ansi
+from bot.platforms.terminal.view import SafeMarkdown, to_ansi
 from bot.values import Identity, RunStatus
 
 #: Characters drawn of a growing answer, from its end: the region has no space for more.

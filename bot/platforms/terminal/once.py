@@ -12,8 +12,8 @@ from bot.platforms.terminal.outlet import TerminalOutlet
 from bot.platforms.terminal.people import PLATFORM, identity_of
 from bot.platforms.terminal.plain import Pipe, everything_was_said
 from bot.platforms.terminal.state import TerminalState
-from bot.platforms.terminal.surface import FinalReply, Notice, Printable
-from bot.platforms.terminal.texts import farewell, run_id_in
+from bot.platforms.terminal.surface import FinalReply, Printable
+from bot.platforms.terminal.texts import run_id_in
 from bot.values import Identity, Json, RunStatus
 
 
@@ -88,7 +88,7 @@ class Output:
     def moved(self) -> None:
         """Do nothing, since written text is not redrawn."""
 
-    def person_changed(self, user: Identity) -> None:
+    def user_changed(self, user: Identity) -> None:
         """Do nothing, since the user is always the same."""
 
     def _answer(
@@ -162,9 +162,6 @@ class OneMessage:
                 await replied()
             await everything_was_said(self._state, settle_seconds=settle_seconds)
         finally:
-            words = farewell(len(self._state.going), answering=bool(self._state.replies))
-            if words:
-                self._output.show(Notice(words))
             self._state.leave()
         if self._as_json:
             document = json.dumps(self._output.document, ensure_ascii=False)

@@ -55,7 +55,7 @@ class Pipe:
     def moved(self) -> None:
         """Do nothing, since written text is not redrawn."""
 
-    def person_changed(self, user: Identity) -> None:
+    def user_changed(self, user: Identity) -> None:
         """Do nothing, since a pipe has no state per user."""
 
 
@@ -65,33 +65,29 @@ def plain_text(said: Printable) -> str:
         case FinalReply(text) | Notice(text) | TypedLine(_, text):
             return safe_markdown(text)
         case RunCard():
-            return _card_line(said)
+            status = status_of(said)
+            if not said.status.final:
+                return f"{status.icon} {name_of(said)}: {status.words}"
+            head = f"{status.icon} Subagent {status.words}: {name_of(said)}"
+            unsaid = said.status is not RunStatus.COMPLETED and not said.awaited
+            progress = progress_text(said) if unsaid else ""
+            lines = [f"{head} after {stop_watch(said.elapsed_seconds)}", progress]
+            return "\n".join([*filter(None, lines), *step_lines(said)])
         case Announcement():
-            return _announcement(said)
+            repeated = REPEATED if said.maybe_repeated else ""
+            parts = [
+                title_of(said),
+                safe_markdown(said.text),
+                repeated,
+                safe_markdown(footer_of(said)),
+            ]
+            return "\n".join(filter(None, parts))
         case CommandReply():
             more = f"\nThere is more: {said.more}" if said.more else ""
             return safe_markdown(said.text + more)
         case Confirmation():
             lines = [f"Question: {said.text}", *(line for _, line in choice_lines(said))]
             return safe_markdown("\n".join(lines))
-
-
-def _card_line(card: RunCard) -> str:
-    status = status_of(card)
-    line = f"{status.icon} {name_of(card)}: {status.words}"
-    if not card.status.final:
-        return line
-    head = f"{status.icon} Subagent {status.words}"
-    line = f"{head}: {name_of(card)} after {stop_watch(card.elapsed_seconds)}"
-    told = card.status is not RunStatus.COMPLETED and not card.awaited
-    progress = [progress_text(card)] if told and progress_text(card) else []
-    return "\n".join([line, *progress, *step_lines(card)])
-
-
-def _announcement(said: Announcement) -> str:
-    repeated = REPEATED if said.maybe_repeated else ""
-    parts = [title_of(said), safe_markdown(said.text), repeated, safe_markdown(footer_of(said))]
-    return "\n".join(part for part in parts if part)
 
 
 async def everything_was_said(state: TerminalState, *, settle_seconds: float) -> None:

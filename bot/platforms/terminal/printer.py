@@ -70,8 +70,18 @@ class Printer:
     async def _deliver(self, item: _PrintJob) -> None:
         if item.done.cancelled():
             return
+        output = get_app_session().output
+        width = output.get_size().columns
         try:
-            await self._print(item)
+            # Rendering a long answer takes up to 0.5 s and must not block typing.
+            text = await asyncio.to_thread(lambda: to_ansi(renderable(item.said), width))
+            async with in_terminal():
+                if item.as_shown is not None:
+                    item.as_shown()
+                self._before_redraw()
+                output.enable_autowrap()
+                output.write_raw(text)
+                output.flush()
         except Exception:
             log.exception("Something could not be shown")
             item.settle(DeliveryError("This could not be shown on the terminal; the log says why."))
@@ -79,19 +89,6 @@ class Printer:
             item.settle()
         finally:
             item.settle(_left())
-
-    async def _print(self, item: _PrintJob) -> None:
-        output = get_app_session().output
-        width = output.get_size().columns
-        # Rendering a long answer takes up to 0.5 s and must not block typing.
-        text = await asyncio.to_thread(lambda: to_ansi(renderable(item.said), width))
-        async with in_terminal():
-            if item.as_shown is not None:
-                item.as_shown()
-            self._before_redraw()
-            output.enable_autowrap()
-            output.write_raw(text)
-            output.flush()
 
 
 async def lay_out(text: str, width: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The interactive terminal: output scrolls up, the live region stays above the input line."""
+"""An interactive chat: output scrolls up, the live region stays above the input line."""
 
 import asyncio
 import logging
@@ -19,12 +19,14 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from bot.platforms.base import RunCard
+from bot.platforms.base import InboundHandler, RunCard
+from bot.platforms.terminal.completion import CommandCompleter
+from bot.platforms.terminal.listener import LineHandler, OnPresent
 from bot.platforms.terminal.live import live_region
 from bot.platforms.terminal.printer import Printer, lay_out
 from bot.platforms.terminal.state import TerminalState
-from bot.platforms.terminal.surface import Printable, TypedLine
-from bot.platforms.terminal.texts import prompt_of
+from bot.platforms.terminal.surface import Notice, Printable, TypedLine
+from bot.platforms.terminal.texts import prompt_of, welcome
 from bot.values import Identity, RunStatus
 
 #: At most ten frames per second, and at most a fifth of the time spent on drawing.
@@ -83,7 +85,7 @@ class Screen:
         """Redraw the live region with the next frame."""
         self._dirty.set()
 
-    def person_changed(self, user: Identity) -> None:
+    def user_changed(self, user: Identity) -> None:
         """Switch to the user's own input history, so that users cannot recall others' lines."""
         if self._session is not None:
             buffer = self._session.default_buffer
@@ -109,7 +111,10 @@ class Screen:
         """Read input until the user leaves."""
         session = self._opened_session
         with suppress(EOFError):
-            await session.prompt_async(self._above_and_prompt, set_exception_handler=False)
+            await session.prompt_async(
+                lambda: [*self._live, ("bold", prompt_of(self._state.present))],
+                set_exception_handler=False,
+            )
 
     def end(self) -> None:
         """Make `prompt` return."""
@@ -132,17 +137,6 @@ class Screen:
 
     def _open_session(self) -> "PromptSession[str]":
         in_command = Condition(lambda: session.default_buffer.text.startswith("/"))
-        session: PromptSession[str] = PromptSession(
-            completer=self._completer,
-            complete_while_typing=in_command,
-            key_bindings=self._keys(),
-            reserve_space_for_menu=6,
-            erase_when_done=True,
-        )
-        session.default_buffer.accept_handler = self._accept
-        return session
-
-    def _keys(self) -> KeyBindings:
         keys = KeyBindings()
 
         @keys.add("c-c")
@@ -154,7 +148,15 @@ class Screen:
         def _new_line(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
-        return keys
+        session: PromptSession[str] = PromptSession(
+            completer=self._completer,
+            complete_while_typing=in_command,
+            key_bindings=keys,
+            reserve_space_for_menu=6,
+            erase_when_done=True,
+        )
+        session.default_buffer.accept_handler = self._accept
+        return session
 
     def _accept(self, buffer: Buffer) -> bool:
         """Send a line and keep the prompt open, so that no output appears between two prompts."""
@@ -168,28 +170,22 @@ class Screen:
     async def _paint(self) -> None:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(TICK_SECONDS if self._ticking() else None):
+                user = self._state.present
+                ticks = user and (self._state.busy(user) or self._state.cards_of(user))
+                async with asyncio.timeout(TICK_SECONDS if ticks else None):
                     await self._dirty.wait()
             self._dirty.clear()
             started = time.perf_counter()
-            await self._lay_out_answers()
+            user, width = self._state.present, self._opened_session.output.get_size().columns
+            for reply in self._state.replies_of(user) if user else []:
+                text = reply.text
+                if text != reply.drawn_text:
+                    reply.drawn = await lay_out(text, width)
+                    reply.drawn_text = text
             self._compose()
             self._opened_session.app.invalidate()
             cost = time.perf_counter() - started
             await asyncio.sleep(max(FRAME_SECONDS, cost * FRAME_SHARE))
-
-    async def _lay_out_answers(self) -> None:
-        """Render the open replies whose text has changed."""
-        width = self._opened_session.output.get_size().columns
-        for reply in self._state.replies_of(self._state.present) if self._state.present else []:
-            text = reply.text
-            if text != reply.drawn_text:
-                reply.drawn = await lay_out(text, width)
-                reply.drawn_text = text
-
-    def _ticking(self) -> bool:
-        user = self._state.present
-        return user is not None and (self._state.busy(user) or bool(self._state.cards_of(user)))
 
     def _compose(self) -> None:
         user = self._state.present
@@ -200,10 +196,6 @@ class Screen:
             height = max(3, size.rows // 2)
             region = live_region(self._state, user, width=size.columns, height=height)
         self._live = to_formatted_text(ANSI(f"{region}\n")) if region else []
-
-    def _above_and_prompt(self) -> StyleAndTextTuples:
-        user = self._state.present
-        return [*self._live, ("bold", prompt_of(user) if user else "")]
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -242,3 +234,63 @@ def _logs_above_prompt() -> Iterator[None]:
     finally:
         for handler in moved:
             handler.setStream(error_stream)
+
+
+class Chat:
+    """One interactive session at the terminal.
+
+    Args:
+        inbound: Receives the user's messages and commands.
+        state: The state of the terminal.
+        on_present: Called when a user becomes active at the prompt.
+    """
+
+    def __init__(
+        self,
+        inbound: InboundHandler,
+        state: TerminalState,
+        on_present: OnPresent,
+    ) -> None:
+        self._state = state
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._interrupts = asyncio.Event()
+        self._screen = Screen(
+            state,
+            CommandCompleter(state, inbound),
+            on_line=self._lines.put_nowait,
+            on_interrupt=self._interrupts.set,
+        )
+        self._listener = LineHandler(inbound, state, self._screen, on_present)
+
+    async def run(self, user: Identity, model_name: str) -> None:
+        """Run the chat until the user leaves; lines sent earlier are still handled."""
+        screen = self._screen
+        try:
+            async with screen.opened():
+                await screen.show(Notice(welcome(user, model_name)))
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._listen(user), name="terminal listener")
+                    stopper = tasks.create_task(self._stop_turns(), name="terminal stopper")
+                    await screen.prompt()
+                    stopper.cancel()
+                    self._lines.put_nowait(None)
+                self._state.leave()
+        finally:
+            self._state.leave()
+
+    async def _listen(self, user: Identity) -> None:
+        await self._listener.arrive(user)
+        while (line := await self._lines.get()) is not None:
+            await self._listener.take(line)
+            if self._listener.left:
+                self._screen.end()
+
+    async def _stop_turns(self) -> None:
+        while True:
+            await self._interrupts.wait()
+            self._interrupts.clear()
+            user = self._state.present
+            if user is not None and self._state.busy(user):
+                await self._listener.stop_turn()
+            elif not self._screen.clear_line():
+                self._screen.show(Notice("Nothing is under way. `/quit` or Ctrl-D leaves."))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from bot.errors import NotPresentError
 from bot.platforms.base import Confirmation, RunCard
-from bot.platforms.terminal.surface import Surface
+from bot.platforms.terminal.surface import Notice, Surface
+from bot.platforms.terminal.texts import farewell
 from bot.values import Identity, Place
 
 
@@ -80,7 +81,7 @@ class TerminalState:
     def enter(self, user: Identity, surface: Surface) -> None:
         """Make a user active; show the user's runs that ended during their absence."""
         self.present, self._surface = user, surface
-        surface.person_changed(user)
+        surface.user_changed(user)
         for live in [live for live in self.cards.values() if live.card.owner == user]:
             if live.card.status.final:
                 del self.cards[live.card.run_id]
@@ -88,7 +89,10 @@ class TerminalState:
         self.notify()
 
     def leave(self) -> None:
-        """Clear the active user and the surface."""
+        """Note what is unfinished on the surface; clear the active user and the surface."""
+        words = farewell(len(self.going), answering=bool(self.replies))
+        if words and self._surface is not None:
+            self._surface.show(Notice(words))
         self.present, self._surface = None, None
         self.notify()
 

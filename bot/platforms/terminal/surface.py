@@ -73,6 +73,6 @@ class Surface(Protocol):
         """Handle a change of the terminal's state."""
         ...
 
-    def person_changed(self, user: Identity) -> None:
+    def user_changed(self, user: Identity) -> None:
         """Handle a change of the user at the prompt."""
         ...

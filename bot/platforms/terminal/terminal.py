@@ -10,8 +10,6 @@ from bot.platforms.terminal.outlet import TerminalOutlet
 from bot.platforms.terminal.people import DEFAULT_NAME, PLATFORM, identity_of
 from bot.platforms.terminal.plain import Pipe, everything_was_said, lines_of
 from bot.platforms.terminal.state import TerminalState
-from bot.platforms.terminal.surface import Notice
-from bot.platforms.terminal.texts import farewell
 
 
 class Terminal:
@@ -67,18 +65,14 @@ class Terminal:
 
     async def run(self, inbound: InboundHandler) -> None:
         """Run until the user leaves, or until the pipe ends and its replies and runs are done."""
-        if not self.interactive:
-            await self._run_pipe(inbound)
+        if self.interactive:
+            # The drawing libraries take 0.25 s to import, and only an interactive chat needs them.
+            from bot.platforms.terminal.screen import Chat  # noqa: PLC0415
+
+            chat = Chat(inbound, self._state, self._on_present)
+            await chat.run(self._user, self._model_name)
             return
-        # The drawing libraries take 0.25 s to import, and only an interactive chat needs them.
-        from bot.platforms.terminal.chat import Chat  # noqa: PLC0415
-
-        chat = Chat(inbound, self._state, self._on_present)
-        await chat.run(self._user, self._model_name)
-
-    async def _run_pipe(self, inbound: InboundHandler) -> None:
-        pipe = Pipe(self._stdout)
-        listener = LineHandler(inbound, self._state, pipe, self._on_present)
+        listener = LineHandler(inbound, self._state, Pipe(self._stdout), self._on_present)
         try:
             await listener.arrive(self._user)
             async for line in lines_of(self._stdin):
@@ -86,11 +80,7 @@ class Terminal:
                 if await listener.take(line):
                     await replied()
                 if listener.left:
-                    break
-            if not listener.left:
-                await everything_was_said(self._state, settle_seconds=self._settle_seconds)
+                    return
+            await everything_was_said(self._state, settle_seconds=self._settle_seconds)
         finally:
-            words = farewell(len(self._state.going), answering=bool(self._state.replies))
-            if words:
-                pipe.show(Notice(words))
             self._state.leave()

@@ -49,8 +49,10 @@ def farewell(runs: int, *, answering: bool) -> str:
     )
 
 
-def prompt_of(user: Identity) -> str:
-    """Return the prompt, with the user's name unless it is the default."""
+def prompt_of(user: Identity | None) -> str:
+    """Return the prompt, with the user's name unless it is the default; empty without a user."""
+    if user is None:
+        return ""
     return "> " if user.account == DEFAULT_NAME else f"{user.account}> "
 
 

@@ -1,15 +1,23 @@
-"""Converts printed items to rich renderables (pure)."""
+"""Converts printed items to rich renderables (pure).
+
+Markdown is rendered without losing text, and every link shows its address.
+"""
 
 import io
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.markdown import Markdown, MarkdownElement, TableElement
 from rich.panel import Panel
+from rich.table import Table
 from rich.text import Text
 
 from bot.agent.sanitizer import safe_markdown
 from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard, Weight
 from bot.platforms.terminal.cards import ended_lines
-from bot.platforms.terminal.markdown import SafeMarkdown
 from bot.platforms.terminal.surface import FinalReply, Notice, Printable, TypedLine
 from bot.platforms.terminal.texts import (
     REPEATED,
@@ -29,6 +37,55 @@ PANEL_LINES = 200
 _STYLES = {Weight.GOOD: "green", Weight.BAD: "red", Weight.PLAIN: ""}
 
 
+class _WholeTable(TableElement):
+    """Wraps long words in table cells; rich cuts them with an ellipsis by default."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for part in super().__rich_console__(console, options):
+            if isinstance(part, Table):
+                for column in part.columns:
+                    column.overflow = "fold"
+            yield part
+
+
+class SafeMarkdown(Markdown):
+    """Renders Markdown from a model or a user, already cleaned of escape sequences.
+
+    HTML stays visible text (rich would drop `List<int>`). Link definitions stay visible (unused
+    ones would vanish). Images become links. Every link shows its address once.
+    """
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "table_open": _WholeTable,
+    }
+
+    def __init__(self, text: str) -> None:
+        super().__init__("", code_theme="ansi_dark", hyperlinks=False)
+        parser = MarkdownIt("commonmark", {"html": False})
+        self.parsed = (
+            parser.enable(["strikethrough", "table"]).disable(["image", "reference"]).parse(text)
+        )
+        for token in self.parsed:
+            if token.children:
+                token.children = list(_plain_links(token.children))
+
+
+def _plain_links(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Yield the tokens without the `!` of images and without links whose text is the address."""
+    whole = False
+    for at, token in enumerate(tokens):
+        follows = tokens[at + 1] if at + 1 < len(tokens) else None
+        if token.type == "link_open" and follows is not None:
+            whole = follows.type == "text" and follows.content == token.attrs["href"]
+            whole = whole and tokens[at + 2].type == "link_close"
+        if token.type == "text" and follows is not None and follows.type == "link_open":
+            token.content = token.content.removesuffix("!")
+        if not (whole and token.type in {"link_open", "link_close"}):
+            yield token
+        whole = whole and token.type != "link_close"
+
+
 def renderable(said: Printable) -> RenderableType:
     """Return the renderable of a printed item."""
     match said:
@@ -41,9 +98,21 @@ def renderable(said: Printable) -> RenderableType:
         case Announcement():
             return _panel(said)
         case CommandReply():
-            return _command_reply(said)
+            text = f"✗ {said.text}" if said.failed else said.text
+            more = f"There is more: {safe_markdown(said.more)}" if said.more else ""
+            return Group(_markdown(text), *([Text(more, style="dim")] if more else []), "")
         case Confirmation():
-            return _question(said)
+            choices = [
+                Text(safe_markdown(line), style=_STYLES[choice.weight])
+                for choice, line in choice_lines(said)
+            ]
+            hint = Text(answer_hint(said), style="dim")
+            return Panel(
+                Group(_markdown(said.text), *choices, hint),
+                title=Text(f"Question {number_of(said)}", style="bold"),
+                title_align="left",
+                border_style="yellow",
+            )
 
 
 def to_ansi(shown: RenderableType, width: int) -> str:
@@ -94,25 +163,3 @@ def _panel(announcement: Announcement) -> RenderableType:
         parts.append(Text(safe_markdown(footer), style="dim"))
     title = Text(title_of(announcement), style="bold")
     return Panel(Group(*parts), title=title, title_align="left", border_style="cyan")
-
-
-def _command_reply(reply: CommandReply) -> RenderableType:
-    text = f"✗ {reply.text}" if reply.failed else reply.text
-    parts: list[RenderableType] = [_markdown(text)]
-    if reply.more:
-        parts.append(Text(f"There is more: {safe_markdown(reply.more)}", style="dim"))
-    return Group(*parts, "")
-
-
-def _question(confirmation: Confirmation) -> RenderableType:
-    choices = [
-        Text(safe_markdown(line), style=_STYLES[choice.weight])
-        for choice, line in choice_lines(confirmation)
-    ]
-    hint = Text(answer_hint(confirmation), style="dim")
-    return Panel(
-        Group(_markdown(confirmation.text), *choices, hint),
-        title=Text(f"Question {number_of(confirmation)}", style="bold"),
-        title_align="left",
-        border_style="yellow",
-    )

@@ -6,7 +6,6 @@ from bot.platforms.messaging.texts import stop_watch
 from bot.platforms.terminal.cards import (
     ended_lines,
     live_lines,
-    progress_colour,
     progress_text,
 )
 from bot.values import RunStatus, StepState
@@ -46,7 +45,6 @@ def test_the_colour_of_a_progress_line_tells_its_kind(
 ) -> None:
     moved = card(**changes)  # type: ignore[arg-type]
 
-    assert progress_colour(moved) == colour
     assert str(live_lines(moved, elapsed=1)[1].style) == colour
 
 

@@ -38,7 +38,7 @@ class Recorder:
     def moved(self) -> None:
         pass
 
-    def person_changed(self, user: Identity) -> None:
+    def user_changed(self, user: Identity) -> None:
         pass
 
 
