@@ -83,7 +83,13 @@ class FileHost:
             # A redirect could send the request, and its token, to any address.
             session.get(url, headers=sent, allow_redirects=False) as response,
         ):
-            self._check(response.status, name)
+            if response.status >= 500 or response.status == HTTPStatus.TOO_MANY_REQUESTS:
+                raise self._not_now(name)
+            if response.status != HTTPStatus.OK:
+                text = f"{self.name} no longer has the file {name}. Attach it to a message again."
+                if response.status in _NOT_OURS and self.refused:
+                    text = f"{self.name} does not let me read the file {name}. {self.refused}"
+                raise DeliveryError(text, permanent=True)
             async for chunk in response.content.iter_chunked(_CHUNK):
                 content += chunk
                 if len(content) > MOST_BYTES:
@@ -100,20 +106,6 @@ class FileHost:
     def _addresses(self, url: yarl.URL) -> Addresses:
         """Return the policy for connections: public addresses only, except for the stand-in."""
         return AnyAddress() if self._is_stand_in(url) else OtherMachines(PublicAddresses())
-
-    def _check(self, status: int, name: str) -> None:
-        if status == HTTPStatus.OK:
-            return
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
-            raise self._not_now(name)
-        if status in _NOT_OURS and self.refused:
-            raise DeliveryError(
-                f"{self.name} does not let me read the file {name}. {self.refused}", permanent=True
-            )
-        raise DeliveryError(
-            f"{self.name} no longer has the file {name}. Attach it to a message again.",
-            permanent=True,
-        )
 
     def _not_now(self, name: str) -> DeliveryError:
         return DeliveryError(

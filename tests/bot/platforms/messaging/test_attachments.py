@@ -8,7 +8,7 @@ import yarl
 from aiohttp import web
 
 from bot.errors import DeliveryError
-from bot.platforms.discord import attachments as discord
+from bot.platforms.discord import messages as discord
 from bot.platforms.discord.settings import API_URL
 from bot.platforms.messaging.attachments import MOST_BYTES, FileHost
 from bot.platforms.slack import attachments as slack
