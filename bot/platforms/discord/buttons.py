@@ -10,13 +10,7 @@ import discord
 from bot.conversations.command_lines import CommandGroup
 from bot.conversations.command_table import COMMANDS
 from bot.platforms.base import CommandReply
-from bot.platforms.discord.client import RetinueClient
-from bot.platforms.discord.interactions import (
-    AdmittedInteraction,
-    ClientInteraction,
-    admit,
-    carry_out,
-)
+from bot.platforms.discord.interactions import ClientInteraction, admit, carry_out
 from bot.values import RunStatus, short
 
 log = logging.getLogger(__name__)
@@ -32,11 +26,6 @@ Button = discord.ui.Button[discord.ui.View | discord.ui.LayoutView]
 DynamicButton = discord.ui.DynamicItem[Button]
 #: The library types the client of a click as any client; ours are all `Asked`.
 Clicked = discord.Interaction[Any]
-
-
-def register(client: RetinueClient) -> None:
-    """Register the handler of button clicks, for messages of any process."""
-    client.add_dynamic_items(RunButton)
 
 
 class RunButton(DynamicButton, template=rf"run:(?P<name>{_NAMES}):{_RUN}(:(?P<page>\d{{1,6}}))?"):
@@ -70,15 +59,11 @@ class RunButton(DynamicButton, template=rf"run:(?P<name>{_NAMES}):{_RUN}(:(?P<pa
     async def callback(self, interaction: Clicked) -> None:
         """Carry out the command if the core allows it; a form is checked when it is submitted."""
         run = self._run_id
-        if self._command.text is None:
-            line = self._command.line({"run": run, "page": self._page})
-            await carry_out(interaction, line, below=lambda reply: more_below(reply, run))
+        if self._command.text is not None:
+            await admit(interaction, lambda _: interaction.response.send_modal(SendForm(run)))
             return
-
-        async def handle(admitted: AdmittedInteraction) -> None:
-            await admitted.interaction.response.send_modal(SendForm(run))
-
-        await admit(interaction, handle)
+        line = self._command.line({"run": run, "page": self._page})
+        await carry_out(interaction, line, below=lambda reply: more_below(reply, run))
 
 
 def run_buttons(run_id: str, status: RunStatus) -> list[RunButton]:

@@ -13,9 +13,8 @@ from bot.conversations.command_table import COMMANDS
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.platforms.discord import portal
 from bot.platforms.discord.client import RetinueClient, open_client
-from bot.platforms.discord.registration import comparable, payload
+from bot.platforms.discord.registration import comparable, payload, registered
 from bot.platforms.discord.settings import DiscordSettings
-from bot.values import Json
 
 PATIENCE_SECONDS = 10.0
 #: Number of servers that are checked, from the start of the list.
@@ -102,32 +101,23 @@ async def _commands(client: RetinueClient) -> AsyncIterator[Check]:
     if where == "off":
         yield is_off("slash commands: another process registers them.")
         return
-    for guild_id in client.settings.guilds[:SERVERS_LOOKED_AT] if where == "guilds" else ("",):
-        place = f" in the server {guild_id}" if guild_id else ""
-        with suppress(discord.NotFound, discord.Forbidden):  # reported by `_checks`
-            yield await _registered(client, guild_id, f"slash commands{place}:")
-
-
-async def _registered(client: RetinueClient, guild_id: str, what: str) -> Check:
-    application = client.application_id or 0
-    if guild_id:
-        found = await client.http.get_guild_commands(application, int(guild_id))
-    else:
-        found = await client.http.get_global_commands(application)
     wanted = payload(COMMANDS)
-    names = sorted(command["name"] for command in wanted)
-    there: list[Json] = [
-        _without_others(dict(command)) for command in found if command["name"] in names
-    ]
-    listed = ", ".join(f"/{name}" for name in names)
-    if comparable(there, guild=bool(guild_id)) == comparable(wanted, guild=bool(guild_id)):
-        return works(f"{what} {listed} are registered.")
-    state = "are those of another version" if there else "are not registered yet"
-    return is_off(f"{what} {listed} {state}; `serve` registers them.")
-
-
-def _without_others(registered: Json) -> Json:
-    """Return a registered slash command without the commands of skills."""
-    known = {each.name for each in COMMANDS.of(CommandGroup(registered["name"]))}
-    options = [each for each in registered.get("options") or () if each["name"] in known]
-    return {**registered, "options": options}
+    # The commands of skills are not compared.
+    known = {group: {each.name for each in COMMANDS.of(group)} for group in CommandGroup}
+    listed = ", ".join(sorted(f"/{command['name']}" for command in wanted))
+    for guild_id in client.settings.guilds[:SERVERS_LOOKED_AT] if where == "guilds" else ("",):
+        what = f"slash commands{f' in the server {guild_id}' if guild_id else ''}: {listed}"
+        with suppress(discord.NotFound, discord.Forbidden):  # reported by `_checks`
+            there = [
+                {
+                    **each,
+                    "options": [one for one in each.get("options") or () if one["name"] in ours],
+                }
+                for each in await registered(client, guild_id)
+                if (ours := known.get(each["name"]))
+            ]
+            if comparable(there, guild=bool(guild_id)) == comparable(wanted, guild=bool(guild_id)):
+                yield works(f"{what} are registered.")
+            else:
+                state = "are those of another version" if there else "are not registered yet"
+                yield is_off(f"{what} {state}; `serve` registers them.")

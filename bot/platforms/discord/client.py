@@ -17,8 +17,7 @@ from bot import logs
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.platforms.base import InboundHandler
 from bot.platforms.discord import portal
-from bot.platforms.discord.breaker import Breaker
-from bot.platforms.discord.buckets import use_buckets
+from bot.platforms.discord.limits import Breaker, use_buckets
 from bot.platforms.discord.people import DiscordAccessPolicy
 from bot.platforms.discord.settings import DiscordSettings
 
@@ -53,7 +52,7 @@ class RetinueClient(discord.Client):
         inbound: Receives the events; `None` while not listening, when events are ignored.
         settings: The settings under `discord:`.
         breaker: Blocks requests while Discord refuses too many.
-        reception: The access policy for messages, commands and clicks.
+        access: The access policy for messages, commands and clicks.
         new_session: Called when Discord starts a new session instead of resuming one.
         hears_content: Whether Discord sends the text of messages that do not mention the bot.
         reconnect_seconds: The first wait before a new session after an error of the library.
@@ -62,11 +61,14 @@ class RetinueClient(discord.Client):
     reconnect_seconds = RECONNECT_SECONDS
 
     def __init__(self, settings: DiscordSettings, **options: Any) -> None:
-        _quieten()
+        discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
+        for library in map(logging.getLogger, _LIBRARIES):
+            if not any(isinstance(each, _Brief) for each in library.filters):
+                library.addFilter(_Brief("connect"))
         self.inbound: InboundHandler | None = None
         self.settings = settings
         self.breaker = Breaker()
-        self.reception = DiscordAccessPolicy(settings)
+        self.access = DiscordAccessPolicy(settings)
         self._wanted = discord.Intents(guilds=True, guild_messages=True, dm_messages=True)
         self.new_session: Callable[[], None] = lambda: None
         self._listening = False
@@ -81,7 +83,12 @@ class RetinueClient(discord.Client):
             http_trace=self.breaker.trace(),
             **options,
         )
-        _skip_malformed(self._connection.parsers)
+        # In discord.py, an error of a parser ends the whole gateway loop.
+        parsers: MutableMapping[str, Parser] = self._connection.parsers
+        logged: set[tuple[str, type[Exception]]] = set()
+        for name, parse in parsers.items():
+            if name not in ESSENTIAL:
+                parsers[name] = partial(_parse, name, parse, logged)
 
     @property
     def hears_content(self) -> bool:
@@ -300,14 +307,6 @@ class _Brief(logs.OncePerChange):
         return not record.exc_info or super().filter(record)
 
 
-def _quieten() -> None:
-    discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
-    for name in _LIBRARIES:
-        library = logging.getLogger(name)
-        if not any(isinstance(each, _Brief) for each in library.filters):
-            library.addFilter(_Brief("connect"))
-
-
 # -- malformed events ------------------------------------------------------------------------------
 
 Parser = Callable[[Any], None]
@@ -316,18 +315,8 @@ Parser = Callable[[Any], None]
 ESSENTIAL = frozenset({"READY"})
 
 
-def _skip_malformed(parsers: MutableMapping[str, Parser]) -> None:
-    """Replace discord.py's parsers, by event name, with parsers that skip malformed events.
-
-    In discord.py, an error of a parser ends the whole gateway loop.
-    """
-    logged: set[tuple[str, type[Exception]]] = set()
-    for name, parse in parsers.items():
-        if name not in ESSENTIAL:
-            parsers[name] = partial(_parse, name, parse, logged)
-
-
 def _parse(name: str, parse: Parser, logged: set[tuple[str, type[Exception]]], data: Any) -> None:
+    """Parse an event with discord.py's parser; skip and log a malformed event."""
     try:
         parse(data)
     except Exception as error:  # noqa: BLE001 - any error means a malformed event

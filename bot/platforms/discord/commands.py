@@ -10,7 +10,6 @@ from discord import app_commands
 from bot.agent.sanitizer import one_line
 from bot.conversations.command_lines import CommandGroup, CommandSpec, CommandTable
 from bot.platforms.discord.buttons import more_below, take_form
-from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import (
     AdmittedInteraction,
     ClientInteraction,
@@ -30,24 +29,20 @@ CHOICES_SECONDS = 2.0
 CHANGED = "This command has changed since Discord was loaded. Press Ctrl+R, then pick it again."
 
 
-def register(client: RetinueClient) -> None:
-    """Register the handler of slash commands, completion and forms."""
-
-    async def on_interaction(interaction: ClientInteraction) -> None:
-        data: Json = dict(interaction.data or {})
-        if interaction.client.inbound is None:
-            log.info("The interaction %s arrived before the intake was ready", interaction.id)
-            return
-        table = interaction.client.inbound.command_table
-        match interaction.type:
-            case discord.InteractionType.application_command:
-                await _carry_out(interaction, *_picked(table, data))
-            case discord.InteractionType.autocomplete:
-                await _complete(interaction, *_picked(table, data))
-            case discord.InteractionType.modal_submit:
-                await take_form(interaction, data)
-
-    client.event(on_interaction)
+async def on_interaction(interaction: ClientInteraction) -> None:
+    """Handle a slash command, a completion or a form."""
+    data: Json = dict(interaction.data or {})
+    if interaction.client.inbound is None:
+        log.info("The interaction %s arrived before the intake was ready", interaction.id)
+        return
+    table = interaction.client.inbound.command_table
+    match interaction.type:
+        case discord.InteractionType.application_command:
+            await _carry_out(interaction, *_picked(table, data))
+        case discord.InteractionType.autocomplete:
+            await _complete(interaction, *_picked(table, data))
+        case discord.InteractionType.modal_submit:
+            await take_form(interaction, data)
 
 
 def _picked(

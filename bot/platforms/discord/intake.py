@@ -1,7 +1,6 @@
 """Receives Discord messages, selects those for the bot and passes them to the core."""
 
 import logging
-import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,20 +12,30 @@ from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply, InboundHandler, Incoming, Outlet, Settlement
 from bot.platforms.discord import answers, registration
 from bot.platforms.discord.answers import Recipient
-from bot.platforms.discord.attachments import attached
 from bot.platforms.discord.client import RetinueClient
-from bot.platforms.discord.interactions import UNSENT, person_of, spot_of
+from bot.platforms.discord.interactions import UNSENT
+from bot.platforms.discord.messages import (
+    files_of,
+    is_addressed,
+    is_from_user,
+    may_go_on,
+    quoted_in,
+    reply_to_of,
+    text_of,
+)
 from bot.platforms.discord.people import (
     PLATFORM,
     DiscordLocation,
     DiscordUser,
     identity_of,
+    location_of,
     place_of,
+    user_of,
 )
 from bot.platforms.discord.questions import settle_there
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.messages import Quoted, message_key
+from bot.platforms.messages import message_key
 from bot.platforms.messaging.catch_up import CatchUp
 from bot.platforms.messaging.intake import (
     STORE_PAUSES,
@@ -95,7 +104,7 @@ class DiscordIntake:
         finally:
             for task in beside:
                 task.cancel()
-            await self._client.reception.settle(SETTLE_SECONDS)
+            await self._client.access.settle(SETTLE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +143,7 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
         *,
         pauses: tuple[float, ...] = STORE_PAUSES,
     ) -> None:
-        super().__init__(inbound, client.reception, tasks, pauses=pauses)
+        super().__init__(inbound, client.access, tasks, pauses=pauses)
         self._client = client
         self._sender = Sender(client)
         self._fetched_channels: OrderedDict[int, object] = OrderedDict()
@@ -160,7 +169,7 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
             user_name=message.author.display_name,
             place=Place(PLATFORM, str(guild_id or ""), channel, message=str(message.id)),
             text=text,
-            files=attached(files_of(message), client.settings.api_url),
+            files=files_of(message, client.settings.api_url),
             quoted=quoted_in(message, me.id, whole=not text),
             only_mention=bool(message.content.strip()) and not hidden and not text,
             reply_to=reply_to_of(message),
@@ -181,20 +190,24 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
         return self._client.receives
 
     def with_news(self, places: Sequence[Place], since: datetime) -> list[Place]:
-        """Return the places with messages since that time, the latest first."""
-        found = [(newest, place) for place in places if (newest := self._newest(place)) >= since]
+        """Return the places with messages since that time, the latest first.
+
+        An unknown channel counts as one with a message of this moment.
+        """
+        found: list[tuple[datetime, Place]] = []
+        for place in places:
+            channel = self._client.get_channel(int(place.thread or place.channel))
+            message_id: int | None = getattr(channel, "last_message_id", None)
+            if channel is None:
+                newest = _LATEST
+            elif message_id is None or not isinstance(channel, discord.abc.Messageable):
+                continue
+            else:
+                newest = discord.utils.snowflake_time(message_id)
+            if newest >= since:
+                found.append((newest, place))
         found.sort(key=lambda each: each[0], reverse=True)
         return [place for _, place in found]
-
-    def _newest(self, place: Place) -> datetime:
-        """Return the time of the newest message; the maximum for an unknown channel."""
-        channel = self._client.get_channel(int(place.thread or place.channel))
-        if channel is None:
-            return _LATEST
-        newest: int | None = getattr(channel, "last_message_id", None)
-        if newest is None or not isinstance(channel, discord.abc.Messageable):
-            return datetime.min.replace(tzinfo=UTC)
-        return discord.utils.snowflake_time(newest)
 
     async def _fetched(self, incoming: Incoming) -> ReceivedOnDiscord:
         place = incoming.place
@@ -203,29 +216,29 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
     async def _admit(
         self, message: ReceivedOnDiscord
     ) -> tuple[ReceivedOnDiscord, AccessRefusal | None]:
-        source, incoming, policy = message.source, message.incoming, self._client.reception
+        source, incoming, access = message.source, message.incoming, self._client.access
         place = incoming.place
         guild_id = int(place.workspace) if place.workspace else None
         if source is None:
             channel: object = self._client.get_channel(int(message.channel))
-            person = await self._author(incoming.user.account, guild_id)
+            user = await self._author(incoming.user.account, guild_id)
         else:
-            channel, person = source.channel, person_of(source.author)
+            channel, user = source.channel, user_of(source.author)
             if isinstance(channel, discord.PartialMessageable) and guild_id:
                 channel = await self._fetch(channel)
         if channel is None:
-            spot = DiscordLocation(
+            location = DiscordLocation(
                 guild=place.workspace, channel=place.channel, thread=place.thread
             )
         else:
-            spot = spot_of(channel, guild_id)
-        if refusal := policy.refusal(person, spot):
+            location = location_of(channel, guild_id)
+        if refusal := access.refusal(user, location):
             return message, refusal
         if opens_thread(self._client.settings, source.channel if source else channel):
             # A thread that is opened for a message has the message's id.
-            spot = replace(spot, thread=place.message)
+            location = replace(location, thread=place.message)
         incoming = replace(
-            incoming, place=place_of(spot, place.message), admin=policy.is_admin(person)
+            incoming, place=place_of(location, place.message), admin=access.is_admin(user)
         )
         return replace(message, incoming=incoming), None
 
@@ -236,7 +249,7 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
         if guild is None or not (settings.roles or settings.admin_roles):
             return DiscordUser(account=account)
         try:
-            return person_of(await guild.fetch_member(int(account)))
+            return user_of(await guild.fetch_member(int(account)))
         except UNSENT as error:
             log.info("The roles of %s are not known: %s", account, error)
             return DiscordUser(account=account)
@@ -275,88 +288,6 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
         incoming = message.incoming
         settlement = Settlement(reply.chosen or incoming.text, incoming.user)
         await settle_there(self._sender, message.channel, reply.answered, settlement)
-
-
-def is_from_user(message: discord.Message) -> bool:
-    """Return True if a user wrote the message: not a bot, a webhook or Discord itself."""
-    said = message.type in {discord.MessageType.default, discord.MessageType.reply}
-    return said and not message.author.bot and message.webhook_id is None
-
-
-def is_addressed(message: discord.Message, me: int) -> bool:
-    """Return True for a direct message, a mention of the bot, or a reply to the bot."""
-    if message.guild is None and isinstance(message.channel, discord.DMChannel):
-        return True
-    if any(user.id == me for user in message.mentions):
-        return True
-    role = message.guild.self_role if message.guild else None
-    return (role is not None and role in message.role_mentions) or _answered(message) == me
-
-
-def may_go_on(message: discord.Message) -> bool:
-    """Return True if a message without a mention may continue a conversation.
-
-    Such a message is in a thread and addresses no other user.
-    """
-    in_a_thread = isinstance(message.channel, discord.Thread | discord.PartialMessageable)
-    to_another = re.match(r"\s*<@!?\d+>", message.content) or _answered(message) is not None
-    return in_a_thread and not to_another
-
-
-def text_of(message: discord.Message, me: discord.ClientUser | None) -> str:
-    """Return the message text without mentions of the bot."""
-    names = [f"<@{me.id}>", f"<@!{me.id}>"] if me else []
-    if message.guild is not None and (role := message.guild.self_role) is not None:
-        names.append(f"<@&{role.id}>")
-    return without_names(message.content, names, me.display_name if me else "")
-
-
-def without_names(text: str, names: list[str], own: str) -> str:
-    """Return a text without `names` at its ends; names elsewhere become `@own`."""
-    if not names:
-        return text.strip()
-    name = "|".join(map(re.escape, names))
-    text = re.sub(rf"\A\s*(?:(?:{name})[\s,:]*)+", "", text)
-    text = re.sub(rf"(?:\s*(?:{name}))+\s*\Z", "", text)
-    return re.sub(name, lambda _: f"@{own}", text).strip()
-
-
-def quoted_in(message: discord.Message, me: int, *, whole: bool = False) -> tuple[Quoted, ...]:
-    """Return the quotes of a message: forwarded messages, and the message that it replies to.
-
-    A replied-to message of the bot or the author is omitted, since the conversation contains it
-    already. `whole` includes it, for a message without text of its own.
-    """
-    found = [Quoted("forwarded", each.content) for each in message.message_snapshots]
-    replied_to = message.reference.resolved if message.reference else None
-    is_reply = message.type is discord.MessageType.reply
-    if is_reply and isinstance(replied_to, discord.Message):
-        of_others = whole or replied_to.author.id not in {me, message.author.id}
-        forwarded = [each.content for each in replied_to.message_snapshots]
-        texts = [replied_to.content, *forwarded] if of_others else forwarded
-        found += [Quoted("replied_to", text) for text in texts]
-    return tuple(each for each in found if each.text.strip())
-
-
-def _answered(message: discord.Message) -> int | None:
-    """Return the id of the replied-to message's author; `None` if unknown or not a reply."""
-    if message.type is not discord.MessageType.reply or message.reference is None:
-        return None
-    resolved = message.reference.resolved
-    return resolved.author.id if isinstance(resolved, discord.Message) else None
-
-
-def reply_to_of(message: discord.Message) -> str:
-    """Return the id of the replied-to message; empty for none."""
-    if message.type is not discord.MessageType.reply or message.reference is None:
-        return ""
-    return str(message.reference.message_id or "")
-
-
-def files_of(message: discord.Message) -> list[discord.Attachment]:
-    """Return the files of a message and of its forwarded messages."""
-    forwarded = [file for each in message.message_snapshots for file in each.attachments]
-    return [*message.attachments, *forwarded]
 
 
 def opens_thread(settings: DiscordSettings, channel: object) -> bool:

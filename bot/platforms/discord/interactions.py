@@ -16,7 +16,7 @@ from bot.platforms.base import CommandReply, InboundHandler, Incoming
 from bot.platforms.discord import answers
 from bot.platforms.discord.answers import Recipient
 from bot.platforms.discord.client import RetinueClient
-from bot.platforms.discord.people import DiscordLocation, DiscordUser, identity_of, place_of
+from bot.platforms.discord.people import identity_of, location_of, place_of, user_of
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.texts import IN_FILE
 from bot.platforms.messaging.intake import DONE_ALREADY, TROUBLE, AccessRefusal, outcome
@@ -58,32 +58,19 @@ class AdmittedInteraction:
     expired: bool = False
     shared: bool = False
 
-    async def hear(self, text: str) -> CommandReply | None:
-        """Pass a text command of this interaction to the core and return its reply."""
-        return await self.inbound.receive(
-            Incoming(
-                event_id=f"interaction:{self.interaction.id}",
-                user=self.user,
-                user_name=self.interaction.user.display_name,
-                place=self.place,
-                text=text,
-                admin=self.admin,
-            )
-        )
 
-
-Handle = Callable[[AdmittedInteraction], Awaitable[None]]
+Handle = Callable[[AdmittedInteraction], Awaitable[object]]
 #: Returns the buttons below an answer.
 Below = Callable[[CommandReply], discord.ui.View | None]
 
 
 async def admit(interaction: ClientInteraction, handle: Handle) -> None:
     """Admit the user and handle the interaction; log errors and notify the user of them."""
-    reception = interaction.client.reception
-    if not reception.first(("interaction", interaction.id)):
+    access = interaction.client.access
+    if not access.first(("interaction", interaction.id)):
         log.info("The interaction %s was delivered again", interaction.id)
         return
-    with reception.tracking():
+    with access.tracking():
         try:
             match admitted_interaction(interaction):
                 case AdmittedInteraction() as admitted:
@@ -106,36 +93,16 @@ def admitted_interaction(
     if client.inbound is None:
         log.info("The interaction %s arrived before the intake was ready", interaction.id)
         return None
-    person, spot = person_of(interaction.user), spot_of(interaction.channel, interaction.guild_id)
-    return client.reception.refusal(person, spot) or AdmittedInteraction(
+    user, location = (
+        user_of(interaction.user),
+        location_of(interaction.channel, interaction.guild_id),
+    )
+    return client.access.refusal(user, location) or AdmittedInteraction(
         interaction,
         client.inbound,
-        user=identity_of(person.account),
-        place=place_of(spot),
-        admin=client.reception.is_admin(person),
-    )
-
-
-def person_of(user: discord.abc.User) -> DiscordUser:
-    """Return a user's account and roles in the server of the event."""
-    roles = user.roles if isinstance(user, discord.Member) else []
-    return DiscordUser(account=str(user.id), roles=frozenset(str(role.id) for role in roles))
-
-
-def spot_of(channel: object, guild_id: int | None) -> DiscordLocation:
-    """Return the ids of server, category, channel and thread for a channel or thread."""
-    guild = str(guild_id or "")
-    if isinstance(channel, discord.Thread):
-        parent = channel.parent
-        return DiscordLocation(
-            guild=guild,
-            channel=str(channel.parent_id),
-            thread=str(channel.id),
-            category=str((parent and parent.category_id) or ""),
-        )
-    category = getattr(channel, "category_id", None)
-    return DiscordLocation(
-        guild=guild, channel=str(getattr(channel, "id", "")), category=str(category or "")
+        user=identity_of(user.account),
+        place=place_of(location),
+        admin=client.access.is_admin(user),
     )
 
 
@@ -151,7 +118,15 @@ async def carry_out(
     """
 
     async def handle(admitted: AdmittedInteraction) -> None:
-        asked = outcome(admitted.hear(text), f"interaction {interaction.id}")
+        incoming = Incoming(
+            event_id=f"interaction:{interaction.id}",
+            user=admitted.user,
+            user_name=interaction.user.display_name,
+            place=admitted.place,
+            text=text,
+            admin=admitted.admin,
+        )
+        asked = outcome(admitted.inbound.receive(incoming), f"interaction {interaction.id}")
         reply = await stored_reply(admitted, asked, thinking=True)
         if reply is not None:
             await show(admitted, reply, below=below)

@@ -1,8 +1,10 @@
-"""Identities, places and access checks on Discord (no SDK)."""
+"""Identities, places and access checks on Discord."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+import discord
 
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.messaging import intake
@@ -49,34 +51,37 @@ def identity_of(account: int | str) -> Identity:
     return Identity(PLATFORM, "", str(account))
 
 
-def place_of(spot: DiscordLocation, message: str = "") -> Place:
+def user_of(user: discord.abc.User) -> DiscordUser:
+    """Return a user's account and roles in the server of the event."""
+    roles = user.roles if isinstance(user, discord.Member) else []
+    return DiscordUser(account=str(user.id), roles=frozenset(str(role.id) for role in roles))
+
+
+def location_of(channel: object, guild_id: int | None) -> DiscordLocation:
+    """Return the ids of server, category, channel and thread for a channel or thread."""
+    guild = str(guild_id or "")
+    if isinstance(channel, discord.Thread):
+        parent = channel.parent
+        return DiscordLocation(
+            guild=guild,
+            channel=str(channel.parent_id),
+            thread=str(channel.id),
+            category=str((parent and parent.category_id) or ""),
+        )
+    category = getattr(channel, "category_id", None)
+    return DiscordLocation(
+        guild=guild, channel=str(getattr(channel, "id", "")), category=str(category or "")
+    )
+
+
+def place_of(location: DiscordLocation, message: str = "") -> Place:
     """Return the route of an answer.
 
     Args:
-        spot: The location of the answer.
+        location: The location of the answer.
         message: The message to answer; empty for none.
     """
-    return Place(PLATFORM, spot.guild, spot.channel, spot.thread, message)
-
-
-def refusal_of(
-    settings: DiscordSettings, user: DiscordUser, spot: DiscordLocation
-) -> AccessRefusal | None:
-    """Return the refusal for a user in a location; `None` if the user is admitted."""
-    if not spot.guild:
-        if not settings.direct_messages:
-            return AccessRefusal(NO_DIRECT_MESSAGES)
-    elif settings.guilds and spot.guild not in settings.guilds:
-        return AccessRefusal(NOT_THIS_SERVER, silent=True)
-    elif settings.channels and not {spot.channel, spot.thread, spot.category} & set(
-        settings.channels
-    ):
-        return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
-    if not (settings.roles or settings.users):
-        return None
-    if user.account in settings.users or user.roles & set(settings.roles):
-        return None
-    return AccessRefusal(ROLES_UNKNOWN if settings.roles and not spot.guild else NOT_YOU)
+    return Place(PLATFORM, location.guild, location.channel, location.thread, message)
 
 
 class DiscordAccessPolicy(Deduplicator):
@@ -93,9 +98,25 @@ class DiscordAccessPolicy(Deduplicator):
         super().__init__(monotonic=monotonic)
         self._settings = settings
 
-    def refusal(self, user: DiscordUser, spot: DiscordLocation) -> AccessRefusal | None:
+    def refusal(self, user: DiscordUser, location: DiscordLocation) -> AccessRefusal | None:
         """Return the refusal for a user in a location; `None` if the user is admitted."""
-        return refusal_of(self._settings, user, spot)
+        settings = self._settings
+        if not location.guild:
+            if not settings.direct_messages:
+                return AccessRefusal(NO_DIRECT_MESSAGES)
+        elif settings.guilds and location.guild not in settings.guilds:
+            return AccessRefusal(NOT_THIS_SERVER, silent=True)
+        elif settings.channels and not {
+            location.channel,
+            location.thread,
+            location.category,
+        } & set(settings.channels):
+            return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
+        if not (settings.roles or settings.users):
+            return None
+        if user.account in settings.users or user.roles & set(settings.roles):
+            return None
+        return AccessRefusal(ROLES_UNKNOWN if settings.roles and not location.guild else NOT_YOU)
 
     def is_admin(self, user: DiscordUser) -> bool:
         """Return True if a role makes the user an admin in the server of the event."""

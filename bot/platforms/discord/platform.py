@@ -4,10 +4,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
-from bot.platforms.discord import buttons, commands, questions
+from bot.platforms.discord.buttons import RunButton
 from bot.platforms.discord.client import open_client
+from bot.platforms.discord.commands import on_interaction
 from bot.platforms.discord.intake import DiscordIntake
 from bot.platforms.discord.outlet import DiscordOutlet
+from bot.platforms.discord.questions import AnswerButton
 from bot.platforms.discord.settings import DiscordSettings
 from bot.tasks import Tasks
 from db.database import Database
@@ -41,9 +43,8 @@ async def open_discord(settings: DiscordSettings, *, receives: bool) -> AsyncIte
         outlet = DiscordOutlet(client, settings, tasks)
         intake = DiscordIntake(client, tasks, outlet)
         if receives:
-            commands.register(client)
-            buttons.register(client)
-            questions.register(client)
+            client.event(on_interaction)
+            client.add_dynamic_items(RunButton, AnswerButton)
         try:
             yield Discord(outlet, intake)
         finally:

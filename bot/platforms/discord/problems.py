@@ -35,25 +35,21 @@ REFUSED = {
 def problem_of(error: Exception) -> DeliveryError:
     """Return the delivery error for an exception of a request."""
     match error:
-        case discord.HTTPException():
-            return _answered_with(error)
         case discord.RateLimited(retry_after=seconds):
             return DeliveryError(BUSY, retry_after_seconds=seconds)
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
             return DeliveryError(UNREACHABLE)
+        case discord.HTTPException(code=code, status=status):
+            if code == TOO_MANY_EDITS:
+                return RefusedError(BUSY, code)
+            if status == HTTPStatus.TOO_MANY_REQUESTS:
+                return DeliveryError(BUSY)
+            if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                return DeliveryError(OUT_OF_ORDER)
+            if status == HTTPStatus.UNAUTHORIZED:
+                return DeliveryError(TOKEN_REFUSED)
+            log.info("Discord refuses a request: %s", error)
+            text = f"Discord does not accept this message (its error {code}); the log has details."
+            return RefusedError(REFUSED.get(code, text), code)
         case _:
             return DeliveryError(SILENT, fate_unknown=True)
-
-
-def _answered_with(error: discord.HTTPException) -> DeliveryError:
-    if error.code == TOO_MANY_EDITS:
-        return RefusedError(BUSY, error.code)
-    if error.status == HTTPStatus.TOO_MANY_REQUESTS:
-        return DeliveryError(BUSY)
-    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return DeliveryError(OUT_OF_ORDER)
-    if error.status == HTTPStatus.UNAUTHORIZED:
-        return DeliveryError(TOKEN_REFUSED)
-    log.info("Discord refuses a request: %s", error)
-    text = f"Discord does not accept this message (its error {error.code}); the log has details."
-    return RefusedError(REFUSED.get(error.code, text), error.code)

@@ -9,7 +9,6 @@ import discord
 from bot.errors import DeliveryError
 from bot.platforms.base import Choice, Confirmation, Settlement, Weight
 from bot.platforms.discord.buttons import Button, Clicked, DynamicButton, Row, Unkept
-from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import AdmittedInteraction, admit, show, stored_reply
 from bot.platforms.discord.sending import Draft, Sender
 from bot.platforms.discord.texts import (
@@ -42,11 +41,6 @@ _TAILS = "|".join(
     for open_ended in (False, True)
 )
 _ENDS = re.compile(rf"\n?(?:{_TAILS})\Z")
-
-
-def register(client: RetinueClient) -> None:
-    """Register the handler of answer buttons, for questions of any process."""
-    client.add_dynamic_items(AnswerButton)
 
 
 class AnswerButton(DynamicButton, template=r"ask:(?P<key>[a-z0-9]{1,8}):(?P<id>[\w-]{1,80})"):
@@ -125,20 +119,23 @@ async def settle_there(sender: Sender, channel: str, asked: str, settlement: Set
     except DeliveryError as error:
         log.info("The question %s was answered and still has its buttons: %s", asked, error)
         return False
-    found = [message for message in newest if _asks(message, asked)]
+    button_of = re.compile(rf"ask:[^:]+:{re.escape(asked)}")
+    found = [
+        message
+        for message in newest
+        if any(
+            button_of.fullmatch(button.custom_id or "")
+            for row in message.components
+            if isinstance(row, discord.ActionRow)
+            for button in row.children
+        )
+    ]
     note = harmless(inline(settlement.chosen, MOST_OF_ANSWER))
     if settlement.by is not None:
         note = _note(settlement.by.account, settlement.chosen, settlement.key)
     for message in found:
         await _settle(sender, channel, message, note)
     return bool(found)
-
-
-def _asks(message: discord.Message, confirmation_id: str) -> bool:
-    """Return True if the message has the buttons of the question."""
-    rows = [each for each in message.components if isinstance(each, discord.ActionRow)]
-    ids = [each.custom_id or "" for row in rows for each in row.children]
-    return any(each.startswith("ask:") and each.endswith(f":{confirmation_id}") for each in ids)
 
 
 def _note(account: str, label: str, key: str = "") -> str:

@@ -86,20 +86,38 @@ async def sync(client: RetinueClient, table: CommandTable[CommandSpec]) -> None:
     await _try(client, "", ours if everywhere else [])
 
 
+async def registered(client: RetinueClient, guild: str) -> list[Json]:
+    """Return the commands that Discord has in a server, or for all servers if `guild` is empty."""
+    application = client.application_id or 0
+    if guild:
+        return [
+            dict(each) for each in await client.http.get_guild_commands(application, int(guild))
+        ]
+    return [dict(each) for each in await client.http.get_global_commands(application)]
+
+
 async def _try(client: RetinueClient, guild: str, wanted: list[Json]) -> None:
+    """Replace our commands and leave all others unchanged."""
     where = f"in the server {guild}" if guild else "for all servers"
+    application = client.application_id or 0
     try:
-        if await _arrange(client, guild, wanted):
-            log.info("The slash commands %s were brought up to date.", where)
+        found = await registered(client, guild)
+        target = [each for each in found if each["name"] not in {*CommandGroup}] + wanted
+        if comparable(target, guild=bool(guild)) == comparable(found, guild=bool(guild)):
+            return
+        if guild:
+            await client.http.bulk_upsert_guild_commands(application, int(guild), payload=target)
+        else:
+            await client.http.bulk_upsert_global_commands(application, payload=target)
+        log.info("The slash commands %s were brought up to date.", where)
     except discord.Forbidden as error:
         if wanted:
-            url = portal.invite_url(client.application_id or "your-application")
             log.error(
                 "The slash commands %s could not be registered (%s). Add the bot to that server "
                 "again with %s and start it again.",
                 where,
                 error,
-                url,
+                portal.invite_url(client.application_id or "your-application"),
             )
     except UNSENT as error:
         log.error(
@@ -108,28 +126,6 @@ async def _try(client: RetinueClient, guild: str, wanted: list[Json]) -> None:
             where,
             error,
         )
-
-
-async def _arrange(client: RetinueClient, guild: str, wanted: list[Json]) -> bool:
-    """Replace our commands and leave all others unchanged; return True if anything changed."""
-    application = client.application_id or 0
-    registered: list[Json] = [
-        dict(command)
-        for command in (
-            await client.http.get_guild_commands(application, int(guild))
-            if guild
-            else await client.http.get_global_commands(application)
-        )
-    ]
-    others = [command for command in registered if command["name"] not in {*CommandGroup}]
-    target = others + wanted
-    if comparable(target, guild=bool(guild)) == comparable(registered, guild=bool(guild)):
-        return False
-    if guild:
-        await client.http.bulk_upsert_guild_commands(application, int(guild), payload=target)
-    else:
-        await client.http.bulk_upsert_global_commands(application, payload=target)
-    return True
 
 
 def comparable(commands: Sequence[Json], *, guild: bool = False) -> list[Json]:
@@ -144,15 +140,12 @@ def _form(part: Mapping[str, object], without: frozenset[str]) -> Json:
     for key, value in part.items():
         if key in without or value is None or value is False or value in ([], {}):
             continue
-        if isinstance(value, list):
-            form[key] = _items(value, without)
-        else:
+        if not isinstance(value, list):
             form[key] = value
+        elif all(isinstance(item, int) for item in value):
+            form[key] = sorted(value, key=str)  # the order of integers is irrelevant
+        else:
+            form[key] = [
+                _form(item, without) if isinstance(item, Mapping) else item for item in value
+            ]
     return form
-
-
-def _items(items: Sequence[object], without: frozenset[str]) -> list[object]:
-    """Return the normalised items in order; integers are sorted, as their order is irrelevant."""
-    if all(isinstance(item, int) for item in items):
-        return sorted(items, key=str)
-    return [_form(item, without) if isinstance(item, Mapping) else item for item in items]

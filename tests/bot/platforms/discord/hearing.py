@@ -10,10 +10,12 @@ import discord
 from pydantic import SecretStr
 
 from bot.platforms.base import CommandReply
-from bot.platforms.discord import buttons, commands, questions
+from bot.platforms.discord.buttons import Row, RunButton, Unkept
 from bot.platforms.discord.client import RetinueClient, open_client
+from bot.platforms.discord.commands import on_interaction
 from bot.platforms.discord.intake import DiscordIntake
 from bot.platforms.discord.people import identity_of
+from bot.platforms.discord.questions import AnswerButton
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.messaging.intake import STORE_PAUSES
 from bot.tasks import Tasks
@@ -57,11 +59,11 @@ class Town:
     async def post(self, channel: Channel, *items: discord.ui.DynamicItem[Any]) -> Message:
         """Let the bot post buttons below a text, as another process might have done."""
         there = self.client.get_partial_messageable(channel.id)
-        sent = await there.send("Look:", view=buttons.Row(*items))
+        sent = await there.send("Look:", view=Row(*items))
         return channel.messages[sent.id]
 
 
-class Card(buttons.Unkept, discord.ui.LayoutView):
+class Card(Unkept, discord.ui.LayoutView):
     """A message of components with buttons in a row."""
 
     def __init__(self, text: str, *items: discord.ui.DynamicItem[Any]) -> None:
@@ -114,9 +116,8 @@ async def town(
     )
     async with open_client(made) as client:
         client._connection.guild_ready_timeout = 0.01
-        commands.register(client)
-        buttons.register(client)
-        questions.register(client)
+        client.event(on_interaction)
+        client.add_dynamic_items(RunButton, AnswerButton)
         tasks = Tasks()
         listening = tasks.start(
             DiscordIntake(client, tasks, pauses=pauses).run(inbound), name="listen"

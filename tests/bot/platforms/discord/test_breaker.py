@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from bot.errors import DeliveryError
-from bot.platforms.discord.breaker import CLOSES_AT, OPENS_AT, WINDOW_SECONDS, Breaker
+from bot.platforms.discord.limits import CLOSES_AT, OPENS_AT, WINDOW_SECONDS, Breaker
 
 
 @dataclass
@@ -41,14 +41,11 @@ def test_it_opens_at_a_tenth_of_what_discord_bans_for_and_says_why_once(
     breaker: Breaker, caplog: pytest.LogCaptureFixture
 ) -> None:
     refuse(breaker, OPENS_AT - 1)
-    breaker.check()
+    assert not breaker.open
 
     refuse(breaker, 3)
 
     assert breaker.open
-    with pytest.raises(DeliveryError, match="refused so many") as caught:
-        breaker.check()
-    assert (caught.value.permanent, caught.value.fate_unknown) == (False, False)
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert "1000 requests in 10 minutes (the last with status 403)" in caplog.text
 
@@ -127,9 +124,10 @@ async def test_in_a_session_it_counts_and_stops_requests_before_they_are_sent(
     async with aiohttp.ClientSession(trace_configs=[breaker.trace()]) as session:
         async with session.get(f"http://{site.address}/one") as answer:
             assert answer.status == 403
-        with pytest.raises(DeliveryError):
+        with pytest.raises(DeliveryError, match="refused so many") as caught:
             await session.get(f"http://{site.address}/two")
         async with session.ws_connect(f"ws://{site.address}/gateway"):
             pass
 
     assert site.asked == ["/one", "/gateway"]
+    assert (caught.value.permanent, caught.value.fate_unknown) == (False, False)

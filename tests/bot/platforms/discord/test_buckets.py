@@ -7,7 +7,7 @@ import discord
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.discord.buckets import Bucket, use_buckets
+from bot.platforms.discord.limits import Bucket, use_buckets
 from bot.platforms.discord.sending import Draft
 from tests.bot.platforms.discord.speaking import MESSAGES, THREADS, Stand, stand
 from tests.fakes.patience import eventually

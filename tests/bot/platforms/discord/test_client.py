@@ -14,8 +14,8 @@ from pydantic import SecretStr
 
 from bot import logs
 from bot.errors import ConfigError, DeliveryError, PlatformUnreachableError
-from bot.platforms.discord.breaker import OPENS_AT
 from bot.platforms.discord.client import RetinueClient, ShardedClient, addresses, open_client
+from bot.platforms.discord.limits import OPENS_AT
 from bot.platforms.discord.settings import DiscordSettings
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.inbound import FakeInboundHandler

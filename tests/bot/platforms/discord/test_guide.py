@@ -7,7 +7,7 @@ import pytest
 
 from bot.agent.settings import AgentSettings
 from bot.config.loading import load
-from bot.platforms.discord import breaker, portal
+from bot.platforms.discord import limits, portal
 from bot.platforms.discord.settings import DiscordSettings
 
 ROOT = Path(__file__).parents[4]
@@ -41,7 +41,7 @@ def test_it_speaks_of_every_setting(key: str) -> None:
     [
         portal.TOKEN_REFUSED[:25],
         portal.without_content(1)[:70],
-        f"Discord refused {breaker.OPENS_AT:d} requests",
+        f"Discord refused {limits.OPENS_AT:d} requests",
     ],
 )
 def test_what_it_quotes_is_what_is_said(said: str) -> None:

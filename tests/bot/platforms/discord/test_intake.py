@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from bot.errors import BotError
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.discord.answers import FOR_YOU_ALONE, SENT_PRIVATELY
-from bot.platforms.discord.intake import HIDDEN, without_names
+from bot.platforms.discord.intake import HIDDEN
+from bot.platforms.discord.messages import text_of
 from bot.platforms.discord.people import ROLES_UNKNOWN
 from bot.platforms.messages import Quoted
 from bot.platforms.messaging.intake import AGAIN, NOT_YOU, TROUBLE
@@ -39,7 +41,7 @@ async def nothing_but(here: Town, last: str = "the last") -> list[Incoming]:
     dm = here.fake.dm(here.bob)
     await here.fake.say(here.bob, dm, last)
     await here.inbound.until(lambda: last in here.inbound.texts(), last)
-    await here.client.reception.settle(5)
+    await here.client.access.settle(5)
     return [each for each in here.inbound.heard if each.text != last]
 
 
@@ -151,7 +153,10 @@ async def test_a_mention_of_the_bots_own_role_is_heard(here: Town) -> None:
     ],
 )
 def test_the_bots_name_is_taken_off_what_is_said_to_it(text: str, left: str) -> None:
-    assert without_names(text, ["<@1>", "<@!1>"], "retinue") == left
+    message: Any = SimpleNamespace(content=text, guild=None)
+    me: Any = SimpleNamespace(id=1, display_name="retinue")
+
+    assert text_of(message, me) == left
 
 
 async def test_what_is_said_to_nobody_in_a_channel_is_passed_over(here: Town) -> None:
@@ -310,7 +315,7 @@ async def test_what_cannot_be_stored_is_tried_again_until_it_is(fake: FakeDiscor
         dm = fake.dm(here.alice)
         await fake.say(here.alice, dm, "remember me")
         await inbound.until(lambda: bool(inbound.kept), "a memory")
-        await here.client.reception.settle(5)
+        await here.client.access.settle(5)
 
         assert (inbound.attempts, inbound.kept) == (4, ["remember me"])
         assert [each.text() for each in fake.answers(dm)] == [f"{AWAY} {AGAIN}"]
@@ -340,7 +345,7 @@ async def test_what_is_said_in_a_thread_meanwhile_is_taken_without_a_word(
         inbound.talking.add((who(here.alice), str(here.general.id), str(thread.id)))
         await fake.say(here.alice, thread, "and then?")
         await inbound.until(lambda: bool(inbound.kept), "a memory")
-        await here.client.reception.settle(5)
+        await here.client.access.settle(5)
 
         assert inbound.kept == ["and then?"]
         assert not fake.answers(thread)

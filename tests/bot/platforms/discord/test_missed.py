@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import discord
 
-from bot.platforms.discord.history import History
 from bot.platforms.discord.intake import DiscordMessageReceiver
+from bot.platforms.discord.messages import History
 from bot.platforms.discord.sending import Sender
 from bot.tasks import Tasks
 from bot.values import Place

@@ -14,7 +14,6 @@ from bot.platforms.discord.people import (
     DiscordUser,
     identity_of,
     place_of,
-    refusal_of,
 )
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.messaging.intake import NOT_YOU, AccessRefusal
@@ -27,9 +26,9 @@ DIRECT = DiscordLocation(channel="60000")
 
 
 def refused(
-    spot: DiscordLocation, person: DiscordUser = ALICE, **settings: Any
+    location: DiscordLocation, user: DiscordUser = ALICE, **settings: Any
 ) -> AccessRefusal | None:
-    return refusal_of(DiscordSettings(**settings), person, spot)
+    return DiscordAccessPolicy(DiscordSettings(**settings)).refusal(user, location)
 
 
 def test_somebody_is_the_same_person_everywhere() -> None:
@@ -42,9 +41,9 @@ def test_a_thread_is_in_its_channel_and_a_direct_message_in_no_server() -> None:
     assert place_of(DIRECT) == Place("discord", "", "60000", "", "")
 
 
-@pytest.mark.parametrize("spot", [GENERAL, THREAD, DIRECT])
-def test_everybody_may_everywhere_unless_something_is_set(spot: DiscordLocation) -> None:
-    assert refused(spot) is None
+@pytest.mark.parametrize("location", [GENERAL, THREAD, DIRECT])
+def test_everybody_may_everywhere_unless_something_is_set(location: DiscordLocation) -> None:
+    assert refused(location) is None
 
 
 def test_other_servers_are_passed_over() -> None:

@@ -1,4 +1,6 @@
-"""Rate limit buckets that replace discord.py's, which wait and refuse too much.
+"""Stays below Discord's rate limits: a circuit breaker, and buckets that replace discord.py's.
+
+Discord bans an address after 10,000 refused requests of any kind within 10 minutes.
 
 `discord.http.Ratelimit` of discord.py 2.7.1 mishandles a bucket of minutes, such as 50 threads in
 300 s. With `max_ratelimit_timeout` it refuses every request until the window is nearly over,
@@ -6,17 +8,103 @@ although tokens are left. Without it, the request that takes the last token retu
 """
 
 import asyncio
+import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from http import HTTPStatus
+from types import SimpleNamespace
 
 import aiohttp
 import discord
 from discord.http import HTTPClient
 
+from bot.errors import DeliveryError
+
+log = logging.getLogger(__name__)
+
+WINDOW_SECONDS = 600.0
+OPENS_AT = 1_000
+CLOSES_AT = OPENS_AT // 2
+#: Statuses that Discord counts towards the ban.
+REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
+TOO_MANY = (
+    "Discord has refused so many of my requests lately that I send none for some minutes, before "
+    "it bans me. What is due is sent later."
+)
 #: With more buckets than `MOST_BUCKETS`, those unused for `UNUSED_SECONDS` are dropped.
 MOST_BUCKETS = 256
 UNUSED_SECONDS = 300.0
+
+
+class Breaker:
+    """Counts refused requests and blocks further ones while there are too many.
+
+    Args:
+        monotonic: A monotonic clock, in seconds.
+    """
+
+    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._now = monotonic
+        self._refused: deque[float] = deque()
+        self._open = False
+
+    @property
+    def open(self) -> bool:
+        """True while no request may be sent; closes the breaker when few refusals are left."""
+        horizon = self._now() - WINDOW_SECONDS
+        while self._refused and self._refused[0] <= horizon:
+            self._refused.popleft()
+        if self._open and len(self._refused) <= CLOSES_AT:
+            self._open = False
+            log.warning("Discord is asked again.")
+        return self._open
+
+    def count(self, status: int, scope: str = "") -> None:
+        """Count a response if it is a refusal; open the breaker after too many.
+
+        Args:
+            status: The status of the response.
+            scope: The scope of a rate limit; Discord does not count limits shared by bots.
+        """
+        if status not in REFUSED or scope == "shared":
+            return
+        self._refused.append(self._now())
+        if not self.open and len(self._refused) >= OPENS_AT:
+            self._open = True
+            log.error(
+                "Discord refused %d requests in %d minutes (the last with status %d): nothing is "
+                "sent until that is less. Look for channels where the bot lost its permissions.",
+                len(self._refused),
+                WINDOW_SECONDS / 60,
+                status,
+            )
+
+    def trace(self) -> aiohttp.TraceConfig:
+        """Return an aiohttp trace that counts and blocks requests, except those to the gateway."""
+        config = aiohttp.TraceConfig()
+        config.on_request_start.append(self._asked)
+        config.on_request_end.append(self._answered)
+        return config
+
+    async def _asked(
+        self,
+        _: aiohttp.ClientSession,
+        __: SimpleNamespace,
+        request: aiohttp.TraceRequestStartParams,
+    ) -> None:
+        if request.url.scheme not in {"ws", "wss"} and self.open:
+            raise DeliveryError(TOO_MANY)
+
+    async def _answered(
+        self,
+        _: aiohttp.ClientSession,
+        __: SimpleNamespace,
+        request: aiohttp.TraceRequestEndParams,
+    ) -> None:
+        answer = request.response
+        self.count(answer.status, answer.headers.get("X-RateLimit-Scope", ""))
 
 
 class Bucket:
@@ -46,8 +134,13 @@ class Bucket:
         self._used = self._now()
         try:
             async with asyncio.timeout(self._longest), self._queue:
-                while not self._take():
+                while True:
                     left = None if self._ends is None else self._ends - self._now()
+                    if left is not None and left <= 0:
+                        self._ends, self.remaining = None, self.limit - self._outgoing
+                        left = None
+                    if self.remaining > 0:
+                        break
                     if left is not None and left > self._longest:
                         raise discord.RateLimited(left)
                     # Until a request in flight or the window ends.
@@ -55,6 +148,8 @@ class Bucket:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(left):
                             await self._changed.wait()
+                self.remaining -= 1
+                self._outgoing += 1
         except TimeoutError:
             raise discord.RateLimited(self._longest) from None
 
@@ -64,14 +159,10 @@ class Bucket:
             self.remaining = self.limit
         self._changed.set()
 
-    def _take(self) -> bool:
-        if self._ends is not None and self._now() >= self._ends:
-            self._ends, self.remaining = None, self.limit - self._outgoing
-        if self.remaining <= 0:
-            return False
-        self.remaining -= 1
-        self._outgoing += 1
-        return True
+    @property
+    def unused(self) -> bool:
+        """True if the bucket has been unused for long enough to be dropped."""
+        return not self._outgoing and self._now() - self._used >= UNUSED_SECONDS
 
     def update(self, response: aiohttp.ClientResponse, *, use_clock: bool = False) -> None:
         """Update the window from the headers of a response."""
@@ -83,10 +174,6 @@ class Bucket:
         self.remaining = min(left, self.remaining) if in_window else left
         self._ends = self._now() + float(headers.get("X-Ratelimit-Reset-After") or 1.0)
         self._changed.set()
-
-    def is_inactive(self) -> bool:
-        """Return True if the bucket has been unused for long enough to be dropped."""
-        return not self._outgoing and self._now() - self._used >= UNUSED_SECONDS
 
 
 class _Reopening(asyncio.Event):
@@ -118,7 +205,7 @@ class _Buckets(dict[str, Bucket]):
 
     def __missing__(self, key: str) -> Bucket:
         if len(self) >= MOST_BUCKETS:
-            for unused in [name for name, each in self.items() if each.is_inactive()]:
+            for unused in [name for name, each in self.items() if each.unused]:
                 del self[unused]
         self[key] = Bucket(self._longest)
         return self[key]

@@ -1,0 +1,167 @@
+"""Reads Discord's messages: text, quotations, files, and the earlier messages of a place."""
+
+import re
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+import discord
+
+from bot.agent.sanitizer import one_line
+from bot.platforms.discord.people import identity_of
+from bot.platforms.discord.sending import Sender
+from bot.platforms.discord.settings import API_URL
+from bot.platforms.messages import Attachment, PastMessage, Quoted, message_key
+from bot.platforms.messaging.attachments import FileHost
+from bot.values import Place
+
+HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
+
+
+def is_from_user(message: discord.Message) -> bool:
+    """Return True if a user wrote the message: not a bot, a webhook or Discord itself."""
+    said = message.type in {discord.MessageType.default, discord.MessageType.reply}
+    return said and not message.author.bot and message.webhook_id is None
+
+
+def is_addressed(message: discord.Message, me: int) -> bool:
+    """Return True for a direct message, a mention of the bot, or a reply to the bot."""
+    if message.guild is None and isinstance(message.channel, discord.DMChannel):
+        return True
+    if any(user.id == me for user in message.mentions):
+        return True
+    role = message.guild.self_role if message.guild else None
+    return (role is not None and role in message.role_mentions) or _answered(message) == me
+
+
+def may_go_on(message: discord.Message) -> bool:
+    """Return True if a message without a mention may continue a conversation.
+
+    Such a message is in a thread and addresses no other user.
+    """
+    in_a_thread = isinstance(message.channel, discord.Thread | discord.PartialMessageable)
+    to_another = re.match(r"\s*<@!?\d+>", message.content) or _answered(message) is not None
+    return in_a_thread and not to_another
+
+
+def text_of(message: discord.Message, me: discord.ClientUser | None) -> str:
+    """Return the message text without mentions of the bot.
+
+    Mentions at the ends are removed; mentions elsewhere become the bot's name.
+    """
+    if me is None:
+        return message.content.strip()
+    names = [f"<@{me.id}>", f"<@!{me.id}>"]
+    if message.guild is not None and (role := message.guild.self_role) is not None:
+        names.append(f"<@&{role.id}>")
+    name = "|".join(map(re.escape, names))
+    text = re.sub(rf"\A\s*(?:(?:{name})[\s,:]*)+", "", message.content)
+    text = re.sub(rf"(?:\s*(?:{name}))+\s*\Z", "", text)
+    return re.sub(name, lambda _: f"@{me.display_name}", text).strip()
+
+
+def quoted_in(message: discord.Message, me: int, *, whole: bool = False) -> tuple[Quoted, ...]:
+    """Return the quotes of a message: forwarded messages, and the message that it replies to.
+
+    A replied-to message of the bot or the author is omitted, since the conversation contains it
+    already. `whole` includes it, for a message without text of its own.
+    """
+    found = [Quoted("forwarded", each.content) for each in message.message_snapshots]
+    replied_to = message.reference.resolved if message.reference else None
+    is_reply = message.type is discord.MessageType.reply
+    if is_reply and isinstance(replied_to, discord.Message):
+        of_others = whole or replied_to.author.id not in {me, message.author.id}
+        forwarded = [each.content for each in replied_to.message_snapshots]
+        texts = [replied_to.content, *forwarded] if of_others else forwarded
+        found += [Quoted("replied_to", text) for text in texts]
+    return tuple(each for each in found if each.text.strip())
+
+
+def _answered(message: discord.Message) -> int | None:
+    """Return the id of the replied-to message's author; `None` if unknown or not a reply."""
+    if message.type is not discord.MessageType.reply or message.reference is None:
+        return None
+    resolved = message.reference.resolved
+    return resolved.author.id if isinstance(resolved, discord.Message) else None
+
+
+def reply_to_of(message: discord.Message) -> str:
+    """Return the id of the replied-to message; empty for none."""
+    if message.type is not discord.MessageType.reply or message.reference is None:
+        return ""
+    return str(message.reference.message_id or "")
+
+
+def store(api_url: str) -> FileHost:
+    """Return the file store of Discord.
+
+    Args:
+        api_url: The address of the REST API; another address than Discord's may serve files too.
+    """
+    return FileHost(name="Discord", hosts=HOSTS, stand_in="" if api_url == API_URL else api_url)
+
+
+def files_of(message: discord.Message, api_url: str) -> tuple[Attachment, ...]:
+    """Return the files of a message and of its forwarded messages, not yet downloaded.
+
+    Args:
+        message: The message.
+        api_url: The address of Discord's REST API.
+    """
+    host, found = store(api_url), []
+    forwarded = [file for each in message.message_snapshots for file in each.attachments]
+    for each in (*message.attachments, *forwarded):
+        name = one_line(each.filename)
+        found.append(
+            Attachment(
+                name=name,
+                media_type=each.content_type or "",
+                size=each.size,
+                read=partial(host.fetch, each.url, name),
+            )
+        )
+    return tuple(found)
+
+
+class History:
+    """Reads places through a logged-in client, without gateway and cache.
+
+    Args:
+        client: A logged-in client.
+        sender: Makes the requests.
+        api_url: The address of the REST API, from which files may be fetched.
+    """
+
+    def __init__(self, client: discord.Client, sender: Sender, api_url: str) -> None:
+        self._client = client
+        self._sender = sender
+        self._api_url = api_url
+
+    async def read(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+        """Return the newest messages after a time or a message id, oldest first.
+
+        Raises:
+            DeliveryError: The messages cannot be read.
+        """
+        channel = place.thread or place.channel
+        found = await self._sender.newest(channel, limit, after=after, guild=place.workspace)
+        me, read = self._client.user, []
+        for message in reversed(found):
+            text = text_of(message, me)
+            past = PastMessage(
+                event_id=message_key("", channel, str(message.id)),
+                place=replace(place, message=str(message.id)),
+                author=identity_of(message.author.id),
+                author_name=message.author.display_name,
+                text=text,
+                sent_at=message.created_at,
+                by_bot=not is_from_user(message),
+                own=me is not None and message.author.id == me.id,
+                addressed=not place.workspace or (me is not None and is_addressed(message, me.id)),
+                only_mention=bool(message.content.strip()) and not text,
+                files=files_of(message, self._api_url),
+                quoted=quoted_in(message, me.id, whole=not text) if me else (),
+                reply_to=reply_to_of(message),
+            )
+            read.append(past)
+        return read
