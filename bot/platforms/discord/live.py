@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import discord
 
@@ -11,23 +11,25 @@ from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun, RunCard
 from bot.platforms.discord.buttons import Unkept, run_buttons
 from bot.platforms.discord.problems import ARCHIVED, TOO_MANY_EDITS
-from bot.platforms.discord.sending import Draft, Sender, made_harmless
+from bot.platforms.discord.sending import PAUSES, Draft, Sender, made_harmless
 from bot.platforms.discord.texts import (
+    COLOURS,
     NO_ANSWER,
+    RED,
+    YELLOW,
     card_text,
-    colour_of,
     newest,
     parts_of,
     start_of,
 )
-from bot.platforms.discord.threads import Threads
-from bot.platforms.messaging.cards import CardMessage
+from bot.platforms.discord.threads import OPEN_SECONDS, Threads
+from bot.platforms.messaging.cards import LAST_PAUSES, CardMessage
 from bot.platforms.messaging.live import FILE_NAME, GrowingReply, LiveMessage
 from bot.platforms.messaging.outlet import RefusedError
 from bot.platforms.messaging.pacing import Spacing
 from bot.platforms.messaging.splitting import MessageParts
 from bot.tasks import Tasks
-from bot.values import Place
+from bot.values import Place, RunStatus
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,27 @@ STILL_THERE = frozenset({TOO_MANY_EDITS, ARCHIVED})
 #: Interval of the typing indicator, which Discord shows for ten seconds.
 TYPING_SECONDS = 8.0
 TYPING_AT_MOST_SECONDS = 1_800.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tempo:
+    """Intervals and timeouts; tests use shorter ones.
+
+    Attributes:
+        edit_seconds: Shortest time between two edits of one message.
+        typing_seconds: Interval at which the typing indicator is sent.
+        typing_at_most_seconds: Longest time that one reply shows the typing indicator.
+        open_seconds: Time for opening a thread before its channel is used instead.
+        pauses: Pauses before the retries of a request without a response, in seconds.
+        last_pauses: Pauses before the retries of a card's last edit, in seconds.
+    """
+
+    edit_seconds: float
+    typing_seconds: float = TYPING_SECONDS
+    typing_at_most_seconds: float = TYPING_AT_MOST_SECONDS
+    open_seconds: float = OPEN_SECONDS
+    pauses: tuple[float, ...] = PAUSES
+    last_pauses: tuple[float, ...] = LAST_PAUSES
 
 
 class DiscordMessage(LiveMessage[Draft]):
@@ -127,7 +150,8 @@ class CardView(Unkept, discord.ui.LayoutView):
         for button in run_buttons(card.run_id, card.status):
             row.add_item(button)
         shown: discord.ui.TextDisplay[CardView] = discord.ui.TextDisplay(text)
-        colour = colour_of(card.status, degraded=card.degraded)
+        degraded = card.degraded and card.status is RunStatus.COMPLETED
+        colour = YELLOW if degraded else COLOURS.get(card.status, RED)
         self.add_item(discord.ui.Container(shown, row, accent_colour=colour))
 
 
@@ -137,21 +161,14 @@ class DiscordCard(CardMessage[Draft]):
     Args:
         message: The message that shows the card.
         tasks: Owns the task that edits the message.
-        seconds: Shortest time between two edits.
-        pauses: Pauses before the retries of the last edit, in seconds.
+        tempo: The intervals of the edits.
         now: A clock, in seconds since 1970.
     """
 
     def __init__(
-        self,
-        message: LiveMessage[Draft],
-        tasks: Tasks,
-        *,
-        seconds: float,
-        pauses: tuple[float, ...],
-        now: Callable[[], float],
+        self, message: DiscordMessage, tasks: Tasks, tempo: Tempo, now: Callable[[], float]
     ) -> None:
-        super().__init__(message, Spacing(seconds), tasks, pauses=pauses)
+        super().__init__(message, Spacing(tempo.edit_seconds), tasks, pauses=tempo.last_pauses)
         self._now = now
         self._started = 0
 
@@ -168,25 +185,14 @@ class DiscordReply(GrowingReply[Draft]):
     Args:
         message: The first message of the reply.
         tasks: Owns the tasks of the edits.
-        edit_seconds: Shortest time between two edits of one message.
-        typing_seconds: Interval at which the typing indicator is sent.
-        typing_at_most_seconds: Longest time that a reply shows the typing indicator.
+        tempo: The intervals of the edits and of the typing indicator.
     """
 
     _message: DiscordMessage
 
-    def __init__(
-        self,
-        message: DiscordMessage,
-        tasks: Tasks,
-        *,
-        edit_seconds: float,
-        typing_seconds: float,
-        typing_at_most_seconds: float,
-    ) -> None:
-        super().__init__(message, Spacing(edit_seconds), tasks)
-        typing = self._type(every=typing_seconds, at_most=typing_at_most_seconds)
-        self._typing = tasks.start(typing, name="type")
+    def __init__(self, message: DiscordMessage, tasks: Tasks, tempo: Tempo) -> None:
+        super().__init__(message, Spacing(tempo.edit_seconds), tasks)
+        self._typing = tasks.start(self._type(tempo), name="type")
 
     async def _preview(self, text: str) -> str:
         return newest(await made_harmless(text))
@@ -206,9 +212,9 @@ class DiscordReply(GrowingReply[Draft]):
     def _ended(self, *, abandoned: bool = False) -> None:
         self._typing.cancel()
 
-    async def _type(self, *, every: float, at_most: float) -> None:
+    async def _type(self, tempo: Tempo) -> None:
         try:
-            async with asyncio.timeout(at_most):
+            async with asyncio.timeout(tempo.typing_at_most_seconds):
                 channel = await self._message.channel()
                 while not self._shown:
                     try:
@@ -217,6 +223,6 @@ class DiscordReply(GrowingReply[Draft]):
                         if error.permanent:
                             raise
                         log.debug("Typing was not shown: %s", error)
-                    await asyncio.sleep(every)
+                    await asyncio.sleep(tempo.typing_seconds)
         except (DeliveryError, TimeoutError) as error:
             log.debug("Typing is not shown: %s", error)

@@ -5,14 +5,12 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
 
 import discord
 
-from bot.agent.sanitizer import LARGE
 from bot.errors import DeliveryError
 from bot.platforms.base import (
     Announcement,
@@ -24,22 +22,15 @@ from bot.platforms.base import (
 )
 from bot.platforms.discord import texts
 from bot.platforms.discord.buttons import Row, RunButton
-from bot.platforms.discord.history import History
-from bot.platforms.discord.live import (
-    TYPING_AT_MOST_SECONDS,
-    TYPING_SECONDS,
-    DiscordCard,
-    DiscordMessage,
-    DiscordReply,
-)
+from bot.platforms.discord.live import DiscordCard, DiscordMessage, DiscordReply, Tempo
+from bot.platforms.discord.messages import History
 from bot.platforms.discord.people import PLATFORM
 from bot.platforms.discord.questions import row_for, settle_there
-from bot.platforms.discord.sending import PAUSES, Draft, Sender, made_harmless
+from bot.platforms.discord.sending import Draft, Sender, made_harmless
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.discord.texts import parts_of
-from bot.platforms.discord.threads import OPEN_SECONDS, Threads
+from bot.platforms.discord.threads import Threads
 from bot.platforms.messages import PastMessage
-from bot.platforms.messaging.cards import LAST_PAUSES
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.messaging.texts import KEPT
@@ -48,31 +39,8 @@ from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 RECEIVED = "👀"
 NOWHERE = "I can write neither where this belongs nor in a direct message."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tempo:
-    """Intervals and timeouts; tests use shorter ones.
-
-    Attributes:
-        edit_seconds: Shortest time between two edits of one message.
-        typing_seconds: Interval at which the typing indicator is sent.
-        typing_at_most_seconds: Longest time that one reply shows the typing indicator.
-        open_seconds: Time for opening a thread before its channel is used instead.
-        pauses: Pauses before the retries of a request without a response, in seconds.
-        last_pauses: Pauses before the retries of a card's last edit, in seconds.
-    """
-
-    edit_seconds: float
-    typing_seconds: float = TYPING_SECONDS
-    typing_at_most_seconds: float = TYPING_AT_MOST_SECONDS
-    open_seconds: float = OPEN_SECONDS
-    pauses: tuple[float, ...] = PAUSES
-    last_pauses: tuple[float, ...] = LAST_PAUSES
 
 
 class DiscordOutlet(MessagingOutlet):
@@ -150,13 +118,7 @@ class DiscordOutlet(MessagingOutlet):
             begun=begun,
             replies=True,
         )
-        return DiscordReply(
-            message,
-            self._tasks,
-            edit_seconds=self._tempo.edit_seconds,
-            typing_seconds=self._tempo.typing_seconds,
-            typing_at_most_seconds=self._tempo.typing_at_most_seconds,
-        )
+        return DiscordReply(message, self._tasks, self._tempo)
 
     def _begin_card(self, card: RunCard) -> DiscordCard:
         message = DiscordMessage(
@@ -167,17 +129,10 @@ class DiscordOutlet(MessagingOutlet):
             message_id=card.message_id,
             begun=not_kept,
         )
-        tempo = self._tempo
-        return DiscordCard(
-            message,
-            self._tasks,
-            seconds=tempo.edit_seconds,
-            pauses=tempo.last_pauses,
-            now=self._now,
-        )
+        return DiscordCard(message, self._tasks, self._tempo, self._now)
 
     async def _announcement(self, announcement: Announcement) -> Say:
-        markdown = await _aside(texts.announcement_text, announcement, announcement.text)
+        markdown = await made_harmless(texts.announcement_text(announcement))
         resumable = announcement.resumable
         view = Row(RunButton("resume", resumable)) if resumable else None
 
@@ -193,7 +148,7 @@ class DiscordOutlet(MessagingOutlet):
         await self._sender.post(channel.channel, draft, key=key)
 
     async def _question(self, confirmation: Confirmation) -> Say:
-        markdown = await _aside(texts.question_text, confirmation, confirmation.text)
+        markdown = await made_harmless(texts.question_text(confirmation), links=False)
         expires = int(self._now() + confirmation.expires_in_seconds)
         tail = texts.question_tail(expires, open_ended=confirmation.open_ended)
 
@@ -267,8 +222,3 @@ class DiscordOutlet(MessagingOutlet):
     ) -> Route | None:
         channel = await self._sender.direct_channel(owner.account)
         return Route(place=Place(PLATFORM, channel=channel), head=f"{texts.ELSEWHERE}\n")
-
-
-async def _aside(work: Callable[[T], str], subject: T, text: str) -> str:
-    """Return the result of `work`, run in a worker thread if the text is long."""
-    return await asyncio.to_thread(work, subject) if len(text) > LARGE else work(subject)

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import io
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -106,21 +106,19 @@ class Sender:
                 raise
             data = await self._post(channel, replace(draft, reply_to=""), key)
         message_id = str(data["id"])
-        drafted = draft.text + (_texts_in(draft.view.to_components()) if draft.view else "")
-        if exact and _shown(data).strip() != drafted.strip():
+        components = draft.view.to_components() if draft.view else []
+        drafted = _text_of({"content": draft.text, "components": components})
+        if exact and _text_of(data).strip() != drafted.strip():
             await self.edit(channel, message_id, draft)
         return message_id
 
     async def _post(self, channel: str, draft: Draft, key: str) -> Mapping[str, Any]:
-        target, nonce = _number(channel), nonce_of(key, channel)
-        reference = None
-        if draft.reply_to:
-            reference = discord.MessageReference(
-                message_id=_number(draft.reply_to), channel_id=target, fail_if_not_exists=False
-            )
+        target = _number(channel)
+        # Discord drops a message with the nonce of an earlier one; a nonce has up to 25 characters.
+        nonce = hashlib.blake2s(f"{key} in {channel}".encode(), digest_size=12).hexdigest()
 
         async def send() -> Mapping[str, Any]:
-            with _parameters(draft, nonce=nonce, reference=reference) as parameters:
+            with _parameters(draft, nonce=nonce, channel=target) as parameters:
                 return await self._client.http.send_message(target, params=parameters)
 
         async with self._posting.turn(channel):
@@ -135,7 +133,7 @@ class Sender:
         view: discord.ui.View | None = None,
         exact: bool = False,
     ) -> tuple[str, ...]:
-        """Send all parts of a paper but the first, as messages or in a file if there are too many.
+        """Send all parts of a text but the first, as messages or in a file if there are too many.
 
         Raises:
             DeliveryError: A part was not delivered.
@@ -211,7 +209,7 @@ class Sender:
             DeliveryError: The message cannot be read.
         """
         target, number = _number(channel), _number(message_id)
-        return _shown(await self._ask(lambda: self._client.http.get_message(target, number)))
+        return _text_of(await self._ask(lambda: self._client.http.get_message(target, number)))
 
     async def delete(self, channel: str, message_id: str) -> None:
         """Delete a message of the bot.
@@ -285,50 +283,51 @@ class Sender:
 
         A request that timed out is not retried.
         """
-        for pause in self._pauses:
+        pauses = iter(self._pauses)
+        while True:
+            if self._client.is_closed():
+                raise DeliveryError(UNREACHABLE)
             try:
-                return await self._ask_once(request)
-            except DeliveryError as error:
-                if not error.fate_unknown or isinstance(error.__cause__, TimeoutError):
-                    raise
+                async with asyncio.timeout(self._seconds):
+                    return await request()
+            except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
+                problem = problem_of(error)
+                pause = next(pauses, None)
+                if pause is None or not problem.fate_unknown or isinstance(error, TimeoutError):
+                    raise problem from error
             await asyncio.sleep(pause)
-        return await self._ask_once(request)
-
-    async def _ask_once(self, request: Callable[[], Awaitable[T]]) -> T:
-        if self._client.is_closed():
-            raise DeliveryError(UNREACHABLE)
-        try:
-            async with asyncio.timeout(self._seconds):
-                return await request()
-        except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
-            raise problem_of(error) from error
 
 
-async def made_harmless(text: str) -> str:
-    """Return harmless Markdown; a long text is processed in a worker thread."""
-    return await asyncio.to_thread(harmless, text) if len(text) > LARGE else harmless(text)
+async def made_harmless(text: str, *, links: bool = True) -> str:
+    """Return harmless Markdown; a long text is processed in a worker thread.
 
-
-def nonce_of(key: str, channel: str) -> str:
-    """Return the nonce of 24 characters by which Discord drops repetitions of a message."""
-    return hashlib.blake2s(f"{key} in {channel}".encode(), digest_size=12).hexdigest()
+    Args:
+        text: Markdown.
+        links: Whether links may have labels; `False` shows every address.
+    """
+    if len(text) > LARGE:
+        return await asyncio.to_thread(harmless, text, links=links)
+    return harmless(text, links=links)
 
 
 def _parameters(
-    draft: Draft,
-    *,
-    nonce: str | None = None,
-    reference: discord.MessageReference | None = None,
+    draft: Draft, *, nonce: str | None = None, channel: int | None = None
 ) -> MultipartParameters:
     """Return the request parameters of a draft, which pings at most one user and embeds nothing."""
     missing = discord.utils.MISSING
+    file, reference = missing, missing
+    if draft.file:
+        name, content = draft.file
+        file = discord.File(io.BytesIO(content.encode()), name)
+    if channel and draft.reply_to:
+        reference = discord.MessageReference(
+            message_id=_number(draft.reply_to), channel_id=channel, fail_if_not_exists=False
+        ).to_message_reference_dict()
     return handle_message_parameters(
         content=draft.text or missing,
         nonce=nonce,
         flags=discord.MessageFlags(suppress_embeds=True),
-        file=discord.File(io.BytesIO(draft.file[1].encode()), draft.file[0])
-        if draft.file
-        else missing,
+        file=file,
         view=draft.view or missing,
         allowed_mentions=discord.AllowedMentions(
             everyone=False,
@@ -336,19 +335,14 @@ def _parameters(
             users=[discord.Object(_number(draft.ping))] if draft.ping else False,
             replied_user=False,
         ),
-        message_reference=reference.to_message_reference_dict() if reference else missing,
+        message_reference=reference,
     )
 
 
-def _shown(message: Mapping[str, Any]) -> str:
-    return str(message.get("content", "")) + _texts_in(message.get("components", []))
-
-
-def _texts_in(components: list[Any]) -> str:
-    """Return the text of all text displays, including nested ones."""
-    return "".join(
-        str(each.get("content", "")) + _texts_in(each.get("components", [])) for each in components
-    )
+def _text_of(part: Mapping[str, Any]) -> str:
+    """Return the text of a message or component, with that of the components inside it."""
+    inner = "".join(map(_text_of, part.get("components", [])))
+    return str(part.get("content", "")) + inner
 
 
 def _number(snowflake: str) -> int:

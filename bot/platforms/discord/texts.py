@@ -18,36 +18,31 @@ MOST_CHARACTERS = 2_000
 PIECE = 900
 #: Largest deviation of a run's computed start that leaves the card unchanged.
 DRIFT_SECONDS = 5
-THREAD_NAME_CHARACTERS = 90
+#: The name of a thread whose message has no text, and the most characters of any name.
+THREAD_NAME, THREAD_NAME_CHARACTERS = "Conversation", 90
 
 EMPTY = "_(There is no text.)_"
 NO_ANSWER = "_(The answer is empty.)_"
 IN_FILE = "-# The whole text is in the file."
 REPEATED = "-# This may be a repetition: it is not known whether it reached you before."
 ELSEWHERE = "I cannot write any more where this belongs, so I tell you here."
-THREAD_NAME = "Conversation"
 
 GREY, BLUE, YELLOW, GREEN, RED = 0x80848E, 0x5865F2, 0xF0B232, 0x23A55A, 0xDA373C
 
-_SPECIAL = re.compile(r"<https?://[^\s<>]*>|[\\*_~|]", re.IGNORECASE)
 _MENTION = re.compile(r"<@[!&]?\d+>")
+_SPECIAL = re.compile(r"<https?://[^\s<>]*>|[\\*_~|]", re.IGNORECASE)
 
 
-def colour_of(status: RunStatus, *, degraded: bool = False) -> int:
-    """Return the accent colour of the card of a run with this status."""
-    match status:
-        case RunStatus.COMPLETED if degraded:
-            return YELLOW
-        case RunStatus.QUEUED | RunStatus.ACCEPTED:
-            return GREY
-        case RunStatus.RUNNING:
-            return BLUE
-        case RunStatus.COMPLETED:
-            return GREEN
-        case RunStatus.WAITING_APPROVAL | RunStatus.WAITING_INPUT | RunStatus.CANCELLED:
-            return YELLOW
-        case _:
-            return RED
+#: The accent colours of run cards; the card of any other status is red.
+COLOURS = {
+    RunStatus.QUEUED: GREY,
+    RunStatus.ACCEPTED: GREY,
+    RunStatus.RUNNING: BLUE,
+    RunStatus.COMPLETED: GREEN,
+    RunStatus.WAITING_APPROVAL: YELLOW,
+    RunStatus.WAITING_INPUT: YELLOW,
+    RunStatus.CANCELLED: YELLOW,
+}
 
 
 # --- any text -----------------------------------------------------------------------------------
@@ -149,10 +144,10 @@ def start_of(card: RunCard, now: float, before: int = 0) -> int:
 
 
 def announcement_text(announcement: Announcement) -> str:
-    """Return title and text of an announcement as harmless Markdown."""
+    """Return title and text of an announcement as Markdown. Pass the result to `harmless`."""
     title = inline(announcement.title, 200)
     heading = f"**{title}**\n" if title else ""
-    return harmless(f"{heading}{announcement.text.strip()}")
+    return f"{heading}{announcement.text.strip()}"
 
 
 def announcement_tail(announcement: Announcement, *, shared: bool) -> str:
@@ -176,8 +171,11 @@ def announcement_tail(announcement: Announcement, *, shared: bool) -> str:
 
 
 def question_text(confirmation: Confirmation) -> str:
-    """Return a question as harmless Markdown, with spoilers disabled and all addresses visible."""
-    return harmless(confirmation.text.replace("||", "| |"), links=False)
+    """Return a question as Markdown without spoilers. Pass the result to `harmless` without links.
+
+    Nothing in a question may be hidden.
+    """
+    return confirmation.text.replace("||", "| |")
 
 
 def question_tail(expires: int, *, open_ended: bool = False) -> str:

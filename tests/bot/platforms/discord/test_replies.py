@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.discord.live import DiscordReply
-from bot.platforms.discord.outlet import DiscordOutlet, Tempo
+from bot.platforms.discord.live import DiscordReply, Tempo
+from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.discord.texts import IN_FILE, NO_ANSWER
 from bot.values import Place

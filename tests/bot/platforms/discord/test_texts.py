@@ -17,7 +17,6 @@ from bot.platforms.discord.texts import (
     announcement_text,
     card_text,
     code,
-    colour_of,
     harmless,
     inline,
     mention,
@@ -79,7 +78,7 @@ def announcement(**changes: object) -> Announcement:
 
 def sent(said: Announcement, head: str = "") -> MessageParts:
     tail = announcement_tail(said, shared=True)
-    return parts_of(announcement_text(said), name="result.md", head=head, tail=tail)
+    return parts_of(harmless(announcement_text(said)), name="result.md", head=head, tail=tail)
 
 
 # --- cards --------------------------------------------------------------------------------------
@@ -136,8 +135,10 @@ def test_a_card_of_a_run_without_label_or_budget_does_without() -> None:
 
 @pytest.mark.parametrize("status", RunStatus)
 def test_every_state_has_a_colour(status: RunStatus) -> None:
-    assert 0 < colour_of(status) <= 0xFFFFFF
-    assert (colour_of(status) == texts.GREEN) == (status is RunStatus.COMPLETED)
+    colour = texts.COLOURS.get(status, texts.RED)
+
+    assert 0 < colour <= 0xFFFFFF
+    assert (colour == texts.GREEN) == (status is RunStatus.COMPLETED)
 
 
 @given(statuses, anything, anything, anything, anything, st.floats(0, 1e9), st.integers(0, 10**18))
@@ -345,7 +346,7 @@ def test_no_announcement_passes_the_limits_or_pings(
 def test_a_backtick_in_a_title_lets_no_link_out_of_its_fence() -> None:
     text = "```\n```\n[bank.example](https://evil.example)"
 
-    assert "](" not in announcement_text(announcement(title="`", text=text))
+    assert "](" not in harmless(announcement_text(announcement(title="`", text=text)))
 
 
 def test_nothing_in_a_question_can_be_hidden() -> None:
@@ -353,8 +354,10 @@ def test_nothing_in_a_question_can_be_hidden() -> None:
         id="1", owner=ALICE, place=PLACE, text="`rm(` ||all=True|| `)`", expires_in_seconds=600
     )
 
-    assert "||" not in question_text(asked)
-    assert "all=True" in question_text(asked)
+    shown = harmless(question_text(asked), links=False)
+
+    assert "||" not in shown
+    assert "all=True" in shown
 
 
 def test_a_question_says_until_when() -> None:

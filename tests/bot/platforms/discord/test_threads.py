@@ -8,7 +8,7 @@ import pytest
 
 from bot.errors import DeliveryError
 from bot.platforms.base import Announcement
-from bot.platforms.discord.outlet import Tempo
+from bot.platforms.discord.live import Tempo
 from bot.platforms.discord.sending import Draft, Sender
 from bot.platforms.discord.threads import Threads
 from bot.tasks import Tasks

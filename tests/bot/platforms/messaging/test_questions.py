@@ -90,7 +90,8 @@ def shown_of(parts: MessageParts) -> str:
 
 
 def on_discord(asked: Confirmation) -> str:
-    return shown_of(discord.parts_of(discord.question_text(asked), name="question.md", tail="t"))
+    text = discord.harmless(discord.question_text(asked), links=False)
+    return shown_of(discord.parts_of(text, name="question.md", tail="t"))
 
 
 def on_slack(asked: Confirmation) -> str:
