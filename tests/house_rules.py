@@ -280,7 +280,6 @@ RIDDLE = re.compile(
 TWINS: set[str] = {
     "AdmittedInteraction",
     "Draft",
-    "History",
     "Recipient",
     "RefusedError",
     "Sender",

@@ -59,30 +59,21 @@ async def answer(sender: Sender, recipient: Recipient, text: str, *, private: bo
     Raises:
         DeliveryError: The answer was not delivered.
     """
+    place, account, key = recipient.channel, recipient.account, recipient.key
     if private and recipient.shared:
         try:
-            await _say_to(sender, recipient, text)
+            await _say(sender, await sender.direct_channel(account), text, key=key)
+            text = SENT_PRIVATELY
         except RefusedError as error:
-            log.info("%s cannot be answered in private: %s", recipient.key, error)
-            await _say_in(sender, recipient, FOR_YOU_ALONE)
-        else:
-            await _say_in(sender, recipient, SENT_PRIVATELY)
-        return
+            log.info("%s cannot be answered in private: %s", key, error)
+            text = FOR_YOU_ALONE
     try:
-        await _say_in(sender, recipient, text)
+        await _say(sender, place, text, key=key, reply_to=recipient.message)
     except RefusedError as error:
-        if not recipient.shared:
+        if private or not recipient.shared:
             raise
-        log.info("%s cannot be answered in its place: %s", recipient.key, error)
-        await _say_to(sender, recipient, text)
-
-
-async def _say_in(sender: Sender, recipient: Recipient, text: str) -> None:
-    await _say(sender, recipient.channel, text, key=recipient.key, reply_to=recipient.message)
-
-
-async def _say_to(sender: Sender, recipient: Recipient, text: str) -> None:
-    await _say(sender, await sender.direct_channel(recipient.account), text, key=recipient.key)
+        log.info("%s cannot be answered in its place: %s", key, error)
+        await _say(sender, await sender.direct_channel(account), text, key=key)
 
 
 async def _say(sender: Sender, channel: str, text: str, *, key: str, reply_to: str = "") -> None:

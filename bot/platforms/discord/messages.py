@@ -1,19 +1,14 @@
-"""Reads Discord's messages: text, quotations, files, and the earlier messages of a place."""
+"""Reads Discord's messages: text, quotations and files."""
 
 import re
-from dataclasses import replace
-from datetime import datetime
 from functools import partial
 
 import discord
 
 from bot.agent.sanitizer import one_line
-from bot.platforms.discord.people import identity_of
-from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.settings import API_URL
-from bot.platforms.messages import Attachment, PastMessage, Quoted, message_key
+from bot.platforms.messages import Attachment, Quoted
 from bot.platforms.messaging.attachments import FileHost
-from bot.values import Place
 
 HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 
@@ -121,47 +116,3 @@ def files_of(message: discord.Message, api_url: str) -> tuple[Attachment, ...]:
             )
         )
     return tuple(found)
-
-
-class History:
-    """Reads places through a logged-in client, without gateway and cache.
-
-    Args:
-        client: A logged-in client.
-        sender: Makes the requests.
-        api_url: The address of the REST API, from which files may be fetched.
-    """
-
-    def __init__(self, client: discord.Client, sender: Sender, api_url: str) -> None:
-        self._client = client
-        self._sender = sender
-        self._api_url = api_url
-
-    async def read(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
-        """Return the newest messages after a time or a message id, oldest first.
-
-        Raises:
-            DeliveryError: The messages cannot be read.
-        """
-        channel = place.thread or place.channel
-        found = await self._sender.newest(channel, limit, after=after, guild=place.workspace)
-        me, read = self._client.user, []
-        for message in reversed(found):
-            text = text_of(message, me)
-            past = PastMessage(
-                event_id=message_key("", channel, str(message.id)),
-                place=replace(place, message=str(message.id)),
-                author=identity_of(message.author.id),
-                author_name=message.author.display_name,
-                text=text,
-                sent_at=message.created_at,
-                by_bot=not is_from_user(message),
-                own=me is not None and message.author.id == me.id,
-                addressed=not place.workspace or (me is not None and is_addressed(message, me.id)),
-                only_mention=bool(message.content.strip()) and not text,
-                files=files_of(message, self._api_url),
-                quoted=quoted_in(message, me.id, whole=not text) if me else (),
-                reply_to=reply_to_of(message),
-            )
-            read.append(past)
-        return read

@@ -23,14 +23,21 @@ from bot.platforms.base import (
 from bot.platforms.discord import texts
 from bot.platforms.discord.buttons import Row, RunButton
 from bot.platforms.discord.live import DiscordCard, DiscordMessage, DiscordReply, Tempo
-from bot.platforms.discord.messages import History
-from bot.platforms.discord.people import PLATFORM
+from bot.platforms.discord.messages import (
+    files_of,
+    is_addressed,
+    is_from_user,
+    quoted_in,
+    reply_to_of,
+    text_of,
+)
+from bot.platforms.discord.people import PLATFORM, identity_of
 from bot.platforms.discord.questions import row_for, settle_there
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.discord.texts import parts_of
 from bot.platforms.discord.threads import Threads
-from bot.platforms.messages import PastMessage
+from bot.platforms.messages import PastMessage, message_key
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.messaging.texts import KEPT
@@ -69,7 +76,8 @@ class DiscordOutlet(MessagingOutlet):
         self._tasks = tasks
         self._now = now
         self._sender = Sender(client, pauses=self._tempo.pauses)
-        self._history = History(client, self._sender, settings.api_url)
+        self._client = client
+        self._settings = settings
         open_seconds = self._tempo.open_seconds
         self._threads = Threads(client, self._sender, tasks, open_seconds=open_seconds)
         super().__init__(NOWHERE)
@@ -186,7 +194,28 @@ class DiscordOutlet(MessagingOutlet):
 
     async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
         """Return the newest messages of a place after a time or a message id, oldest first."""
-        return await self._history.read(place, after, limit)
+        channel = place.thread or place.channel
+        found = await self._sender.newest(channel, limit, after=after, guild=place.workspace)
+        me, read = self._client.user, []
+        for message in reversed(found):
+            text = text_of(message, me)
+            past = PastMessage(
+                event_id=message_key("", channel, str(message.id)),
+                place=replace(place, message=str(message.id)),
+                author=identity_of(message.author.id),
+                author_name=message.author.display_name,
+                text=text,
+                sent_at=message.created_at,
+                by_bot=not is_from_user(message),
+                own=me is not None and message.author.id == me.id,
+                addressed=not place.workspace or (me is not None and is_addressed(message, me.id)),
+                only_mention=bool(message.content.strip()) and not text,
+                files=files_of(message, self._settings.api_url),
+                quoted=quoted_in(message, me.id, whole=not text) if me else (),
+                reply_to=reply_to_of(message),
+            )
+            read.append(past)
+        return read
 
     async def _say(
         self, route: Route, parts: MessageParts, *, key: str, view: Row | None = None

@@ -1,6 +1,7 @@
 """Sends a single message: the answer goes to one stream, states and notes to another."""
 
 import asyncio
+import io
 import json
 from collections.abc import Callable
 from typing import TextIO
@@ -35,7 +36,8 @@ class Output:
     def __init__(
         self, answers: TextIO, notes: TextIO, *, as_json: bool = False, results_only: bool = False
     ) -> None:
-        self._answers = Pipe(answers)
+        # A JSON document replaces the text of the answers.
+        self._answers = Pipe(io.StringIO() if as_json else answers)
         self._notes = Pipe(notes)
         self._as_json = as_json
         self._results_only = results_only
@@ -74,7 +76,7 @@ class Output:
                 self._results[run_id] = said.text
                 if self._results_only:
                     return self._answer(said.text, FinalReply(said.text), as_shown, failed=False)
-                return self._written(said, as_shown)
+                return self._answers.show(said, as_shown)
             case _:
                 return self._notes.show(said, as_shown)
 
@@ -96,20 +98,8 @@ class Output:
     ) -> asyncio.Future[None]:
         self.failed |= failed
         self._said.append(text)
-        if failed and not self._as_json:
-            return self._notes.show(said, as_shown)
-        return self._written(said, as_shown)
-
-    def _written(
-        self, said: Printable, as_shown: Callable[[], None] | None
-    ) -> asyncio.Future[None]:
-        if not self._as_json:
-            return self._answers.show(said, as_shown)
-        if as_shown is not None:
-            as_shown()
-        done = asyncio.get_running_loop().create_future()
-        done.set_result(None)
-        return done
+        stream = self._notes if failed and not self._as_json else self._answers
+        return stream.show(said, as_shown)
 
 
 class OneMessage:

@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import discord
 
 from bot.platforms.discord.intake import DiscordMessageReceiver
-from bot.platforms.discord.messages import History
-from bot.platforms.discord.sending import Sender
+from bot.platforms.discord.outlet import DiscordOutlet
 from bot.tasks import Tasks
 from bot.values import Place
 from tests.bot.platforms.discord.hearing import Town, people, town
@@ -48,8 +47,10 @@ async def test_a_message_has_one_key_whether_it_is_delivered_or_fetched(fake: Fa
     async with town(fake) as here:
         await fake.say(here.alice, here.general, "Hello", mention=True)
         await here.heard()
-        history = History(here.client, Sender(here.client), fake.api_url)
+        tasks = Tasks()
+        outlet = DiscordOutlet(here.client, here.client.settings, tasks)
 
-        (fetched,) = await history.read(place_of(here, here.general), "", 10)
+        (fetched,) = await outlet.history(place_of(here, here.general), "", 10)
+        await tasks.close()
 
     assert fetched.event_id == here.inbound.heard[0].event_id
