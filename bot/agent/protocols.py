@@ -6,7 +6,7 @@ from typing import Protocol
 
 from bot.agent.messages import Answer, Message, ToolCall, ToolResult, Usage
 from bot.errors import BotError
-from bot.models.weights import cached_weight
+from bot.models.base import cached_weight
 from bot.values import Json, RunStatus
 from skills.base import Tool, ToolContext
 

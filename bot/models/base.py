@@ -1,5 +1,6 @@
 """The port to language models; every provider is an adapter that passes the contract tests."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,6 +11,14 @@ from bot.values import Json
 #: Margin, in seconds, by which waiting for a busy provider ends before the deadline that cancels
 #: the question: an unsent request is not charged, and the caller gets the reason.
 ASIDE_SECONDS = 0.1
+
+#: Weights of input tokens read from a prompt cache, by model, from the vendors' price lists;
+#: gateways write names with dots or prefixes.
+_CACHED_WEIGHTS = (
+    (re.compile(r"(fable|mythos)-5[-.]1(?!\d)"), 0.025),
+    (re.compile(r"(opus|sonnet)-5[-.]5(?!\d)"), 0.05),
+)
+_OTHERS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +86,32 @@ OnWait = Callable[[str, float], None]
 OnLost = Callable[[Question, Usage], None]
 
 
+class ProviderSettings(Protocol):
+    """The section of a provider under `models:`."""
+
+    @property
+    def configured(self) -> bool:
+        """True if the section has all that requests need."""
+        ...
+
+    @property
+    def main_model(self) -> str:
+        """The main agent's model."""
+        ...
+
+    @property
+    def subagent_model(self) -> str:
+        """The model of runs; empty for the main model."""
+        ...
+
+    @property
+    def endpoint(self) -> tuple[str, dict[str, str]]:
+        """The address of the API, empty without one, and the headers with the key."""
+        ...
+
+
 class Model(Protocol):
     """A provider of language models."""
-
-    provider: str
 
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
         """Return the model's answer; stream its text to `on_text` if given.
@@ -95,3 +126,8 @@ class Model(Protocol):
             ModelError: Any other error; a retry will not help.
         """
         ...
+
+
+def cached_weight(model: str) -> float:
+    """Return the weight of an input token that the model reads from a cache; a new one weighs 1."""
+    return next((weight for name, weight in _CACHED_WEIGHTS if name.search(model)), _OTHERS)

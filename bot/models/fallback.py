@@ -71,7 +71,6 @@ class FallbackModel:
     def __init__(
         self, first: FallbackCandidate, others: Sequence[FallbackCandidate], fallbacks: Fallbacks
     ) -> None:
-        self.provider = first.ask.provider
         self._first = first
         self._others = [other for other in others if other is not first]
         self._fallbacks = fallbacks

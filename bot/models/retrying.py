@@ -1,11 +1,13 @@
-"""Retries requests to a busy provider until the deadline of the work."""
+"""Retries requests to a busy provider until the deadline, within a limit that adapts to it."""
 
 import asyncio
 import logging
 import math
 import random
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import Field
@@ -14,7 +16,6 @@ from bot.agent.messages import Answer
 from bot.errors import ModelUnavailableError
 from bot.models import failures
 from bot.models.base import Model, OnText, OnWait, Question
-from bot.models.gate import ConcurrencyLimit
 from bot.values import Settings
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,9 @@ UNLIMITED_SECONDS = 180.0
 #: Longest pause before a model is asked again, even if its provider requests a day: an admin may
 #: have raised the limit meanwhile.
 LONGEST_REST = 600.0
+#: Concurrent requests to a provider that has refused none, and the lower bound after refusals.
+MOST = 1000
+LEAST = 4
 
 
 class RetrySettings(Settings):
@@ -49,6 +53,89 @@ class RetrySettings(Settings):
 
     wait_jitter_seconds: float = Field(1, ge=0)
     """A random part on top, so that runs do not all come back at once."""
+
+
+class ConcurrencyLimit:
+    """Limits the concurrent requests to one provider after the provider has refused some.
+
+    The limit halves with each refusal and grows by one with each answer. Requests of background
+    runs never delay those of users' turns: a turn waits only for other turns.
+
+    Args:
+        least: The lower bound of the limit.
+
+    Attributes:
+        limit: The current limit of concurrent requests.
+    """
+
+    def __init__(self, least: int = LEAST) -> None:
+        self._least = least
+        self.limit = MOST
+        self._refusals = 0
+        self._going = {False: 0, True: 0}
+        self._waiting: dict[bool, deque[asyncio.Future[None]]] = {False: deque(), True: deque()}
+
+    def is_full(self, *, background: bool) -> bool:
+        """Return True if a request would have to wait now."""
+        waiting = any(not each.done() for each in self._waiting[background])
+        return waiting or not self._has_room(background=background)
+
+    async def enter(self, *, background: bool) -> int:
+        """Wait until the request may start; return the number to pass to `refused`.
+
+        Args:
+            background: Whether the request belongs to a run, not to a user's turn.
+        """
+        queue = self._waiting[background]
+        if not self.is_full(background=background):
+            self._going[background] += 1
+            return self._refusals
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():
+                # The request was admitted just before the cancellation.
+                self.leave(background=background)
+            raise
+        return self._refusals
+
+    def leave(self, *, background: bool) -> None:
+        """Release the slot of a request, whatever its outcome."""
+        self._going[background] -= 1
+        self._let_in()
+
+    def answered(self) -> None:
+        """Raise the limit by one after an answer."""
+        self.limit = min(MOST, self.limit + 1)
+        self._let_in()
+
+    def refused(self, number: int) -> None:
+        """Halve the limit, or the number of current requests if lower, after a refused request.
+
+        Args:
+            number: The number from `enter`. Of all requests with the same number, only the first
+                refusal counts.
+        """
+        if number != self._refusals:
+            return
+        self._refusals += 1
+        self.limit = max(self._least, min(self.limit, sum(self._going.values())) // 2)
+
+    def _has_room(self, *, background: bool) -> bool:
+        turns, runs = self._going[False], self._going[True]
+        return (turns + runs if background else turns) < self.limit
+
+    def _let_in(self) -> None:
+        for background in (False, True):
+            queue = self._waiting[background]
+            while queue and self._has_room(background=background):
+                place = queue.popleft()
+                # A future that is done belongs to a cancelled request.
+                if not place.done():
+                    self._going[background] += 1
+                    place.set_result(None)
 
 
 class Patience:
@@ -120,7 +207,12 @@ class Patience:
                 answer = await self._once(ask, number, background=background)
             except ModelUnavailableError as caught:
                 error = caught
-                self._note_failure(name, error)
+                # Hundreds of runs may wait for the same model: only its first failure is a warning.
+                details = "; ".join(getattr(error, "__notes__", ()))
+                level = logging.DEBUG if name in self._down else logging.WARNING
+                text = "%s does not answer, it is asked again: %s (%s)"
+                log.log(level, text, name, error, details)
+                self._down.add(name)
                 if error.retry_after_seconds is not None:
                     rest = min(error.retry_after_seconds, LONGEST_REST)
                     self._rests[name] = max(self._rests.get(name, 0.0), self._now() + rest)
@@ -135,16 +227,6 @@ class Patience:
                     self._down.discard(name)
                     log.warning("%s answers again", name)
                 return answer
-
-    def _note_failure(self, name: str, error: ModelUnavailableError) -> None:
-        """Log a model's first failure as a warning and later ones as debug messages.
-
-        Hundreds of runs may wait for the same model.
-        """
-        details = "; ".join(getattr(error, "__notes__", ()))
-        level = logging.DEBUG if name in self._down else logging.WARNING
-        log.log(level, "%s does not answer, it is asked again: %s (%s)", name, error, details)
-        self._down.add(name)
 
     def _wait(
         self, failed: int, rest: float, left: float, error: ModelUnavailableError | None
@@ -204,6 +286,7 @@ class Patience:
             gate.leave(background=background)
 
 
+@dataclass(frozen=True, slots=True)
 class RetryingModel:
     """Wraps a model and retries its questions while the provider is busy, within limits.
 
@@ -211,15 +294,13 @@ class RetryingModel:
     text starts over.
     """
 
-    def __init__(self, model: Model, patience: Patience) -> None:
-        self.provider = model.provider
-        self._model = model
-        self._patience = patience
+    model: Model
+    patience: Patience
 
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
         """Return the model's answer; see `bot.models.base.Model`."""
-        return await self._patience.ask(
-            lambda: self._model.ask(question, on_text),
+        return await self.patience.ask(
+            lambda: self.model.ask(question, on_text),
             name=question.model,
             seconds=question.seconds,
             background=question.background,

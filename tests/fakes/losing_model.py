@@ -15,8 +15,6 @@ class LosingModel:
             adapters do it.
     """
 
-    provider = "losing"
-
     def __init__(self, *lost: Usage, then: Answer | ModelError | Hanging) -> None:
         self.lost, self.then = lost, then
 

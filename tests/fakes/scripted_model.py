@@ -56,8 +56,6 @@ class ScriptedModel:
         respond: Finds the line by the question, in place of a script.
     """
 
-    provider = "scripted"
-
     def __init__(self, *script: Line, respond: Callable[[Question], Line] | None = None) -> None:
         self.questions: list[Question] = []
         self._script = list(script)

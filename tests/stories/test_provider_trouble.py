@@ -7,9 +7,8 @@ import pytest
 from pydantic import SecretStr
 
 from bot.agent.messages import Usage
-from bot.models.gate import LEAST
 from bot.models.openai import OpenAISettings
-from bot.models.retrying import RetrySettings
+from bot.models.retrying import LEAST, RetrySettings
 from bot.subagents.limits import SubagentSettings
 from bot.values import Json, RunStatus
 from db.admission import tokens_since

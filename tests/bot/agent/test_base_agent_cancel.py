@@ -121,7 +121,6 @@ async def test_cancelling_passes_while_a_step_is_stored(tasks: Tasks) -> None:
 
 async def test_when_time_runs_out_at_the_same_moment_cancelling_wins(tasks: Tasks) -> None:
     class Torn:
-        provider = "torn"
         asked = 0
 
         async def ask(self, _: Question, __: object = None) -> Answer:

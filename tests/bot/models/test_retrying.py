@@ -10,10 +10,11 @@ import pytest
 from bot.agent.messages import Answer, UserMessage
 from bot.errors import ContextTooLongError, ModelError, ModelUnavailableError
 from bot.models.base import OnText, Question
-from bot.models.gate import MOST, ConcurrencyLimit
 from bot.models.retrying import (
     LONGEST_REST,
+    MOST,
     UNLIMITED_SECONDS,
+    ConcurrencyLimit,
     Patience,
     RetryingModel,
     RetrySettings,
@@ -46,8 +47,6 @@ class Time:
 class MoodyModel:
     """Fails as it is told, then answers."""
 
-    provider = "moody"
-
     def __init__(self, *errors: ModelError, text: str = "") -> None:
         self.asked = 0
         self._errors: Sequence[ModelError] = errors
@@ -64,8 +63,6 @@ class MoodyModel:
 
 class DeadUntil:
     """Is overloaded until a moment; notes when it was asked."""
-
-    provider = "moody"
 
     def __init__(self, time: Time, seconds: float, wait: float | None = None) -> None:
         self.time, self.until, self.wait = time, time.now + seconds, wait
@@ -92,10 +89,6 @@ async def test_a_busy_model_is_asked_again_until_it_answers() -> None:
     answer = await RetryingModel(model, Time().patience()).ask(QUESTION)
 
     assert answer.text == "Answer 3."
-
-
-async def test_it_is_the_provider_that_it_wraps() -> None:
-    assert RetryingModel(MoodyModel(), Time().patience()).provider == "moody"
 
 
 @pytest.mark.parametrize("seconds", [11, 60, 180, 290])

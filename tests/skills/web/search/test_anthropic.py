@@ -10,8 +10,7 @@ from bot.agent.messages import Usage
 from bot.config.model import Config
 from bot.models.anthropic_client import AnthropicSettings, Claude
 from bot.models.catalog import ModelSettings
-from bot.models.gate import ConcurrencyLimit
-from bot.models.retrying import Patience, RetrySettings
+from bot.models.retrying import ConcurrencyLimit, Patience, RetrySettings
 from bot.net.settings import FetchSettings
 from bot.values import Json
 from skills.web.search.anthropic import SECONDS, ClaudeSearch, found_in

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.models.gate import LEAST, MOST, ConcurrencyLimit
+from bot.models.retrying import LEAST, MOST, ConcurrencyLimit
 
 
 @dataclass

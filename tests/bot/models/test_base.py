@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.models.weights import cached_weight
+from bot.models.base import cached_weight
 
 
 @pytest.mark.parametrize(
