@@ -377,7 +377,7 @@ BROKEN: list[tuple[Rule, str, str, str]] = [
     (
         imports_against_the_lines,
         "bot/models/bad.py",
-        "from bot.models.anthropic import AnthropicModel",
+        "from bot.models.anthropic import anthropic_model",
         "does not see bot.models.anthropic",
     ),
     (imports_against_the_lines, "skills/bad.py", "import skills.notes", "does not see skills"),

@@ -1,55 +1,119 @@
 """Claude, through the Anthropic SDK."""
 
-import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
-from bot.agent.messages import Answer
+from bot.agent.documents import arguments_in
+from bot.agent.messages import Usage, estimate_tokens
 from bot.models.anthropic_client import NAME, AnthropicSettings, open_sdk
-from bot.models.anthropic_codec import answer_from, request_for
-from bot.models.anthropic_stream import StreamedMessage
+from bot.models.anthropic_codec import answer_from, request_for, text_of, usage_of
 from bot.models.base import Question
-from bot.models.client import SdkModel
+from bot.models.client import MALFORMED, Lazy, SdkModel, estimated_input
 from bot.values import Json
 
-__all__ = ["AnthropicModel", "AnthropicSettings"]
+if TYPE_CHECKING:
+    from anthropic.types import MessageDeltaUsage, RawContentBlockDelta, RawMessageStreamEvent
+    from anthropic.types import Usage as MessageUsage
+
+LONGEST_THOUGHT = 200
 
 
-class AnthropicModel(SdkModel):
-    """The Anthropic Messages API behind the model port."""
+def anthropic_model(settings: AnthropicSettings) -> SdkModel:
+    """Return the Anthropic Messages API behind the model port."""
+    return SdkModel(
+        name=NAME,
+        sdk=Lazy(partial(open_sdk, settings)),
+        request_for=partial(request_for, thinking=settings.thinking),
+        answer_from=answer_from,
+        new_stream=StreamedMessage,
+        timeout_seconds=settings.timeout_seconds,
+    )
 
-    provider = "anthropic"
 
-    def __init__(self, settings: AnthropicSettings) -> None:
-        opener = partial(open_sdk, settings)
-        super().__init__(NAME, opener, timeout_seconds=settings.timeout_seconds)
-        self._settings = settings
+@dataclass(slots=True)
+class StreamedMessage:
+    """Assembles a streamed message from its events.
 
-    @classmethod
-    @asynccontextmanager
-    async def open(cls, settings: AnthropicSettings) -> AsyncIterator["AnthropicModel"]:
-        """Open the provider; its SDK is imported by `warm` or by the first question."""
-        model = cls(settings)
-        async with model.closing():
-            yield model
+    Attributes:
+        complete: Whether the last event has arrived.
+        document: The message so far, in the format of a response without streaming.
+    """
 
-    def _request(self, question: Question, *, streamed: bool) -> Json:
-        return request_for(question, self._thinking(question.model) if streamed else None)
+    complete: bool = False
+    document: Json = field(default_factory=lambda: {"content": [], "usage": {}})
+    _begun: bool = False
+    _inputs: dict[int, str] = field(default_factory=dict)
 
-    def _answer(self, document: Json, question: Question) -> Answer:
-        return answer_from(document, question)
+    def usage(self, question: Question) -> Usage | None:
+        """Return the usage of the message so far; `None` before the message began.
 
-    def _new_stream(self) -> StreamedMessage:
-        return StreamedMessage()
-
-    def _thinking(self, model: str) -> Json | None:
-        """Return the `thinking` parameter of a streamed request; `None` to omit the parameter.
-
-        Summaries of the thoughts give the stream something to show while Claude thinks.
+        The provider counts the output at the end. Until then it is estimated on the high side.
         """
-        if self._settings.thinking == "off" or not re.search(r"claude-[a-z]+-5(-|$)", model):
+        if not self._begun:
             return None
-        if self._settings.thinking == "between_tools" and "sonnet-5-5" in model:
-            return {"type": "between_tools"}
-        return {"type": "adaptive", "display": "summarized"}
+        blocks = self.document["content"]
+        counted = usage_of(self.document["usage"], blocks, partial(estimated_input, question))
+        written = estimate_tokens(f"{blocks}{''.join(self._inputs.values())}")
+        return counted if self.complete else replace(counted, output=max(counted.output, written))
+
+    @property
+    def shown(self) -> str:
+        """The text for the user: the answer so far, or before it the newest line of thought."""
+        blocks = self.document["content"]
+        if text := text_of(blocks):
+            return text
+        thoughts = [block["thinking"] for block in blocks if block.get("thinking")]
+        lines = thoughts[-1].strip().splitlines() if thoughts else []
+        if not lines:
+            return ""
+        line = lines[-1]
+        return f"💭 {line if len(line) <= LONGEST_THOUGHT else '…' + line[-LONGEST_THOUGHT:]}"
+
+    def take(self, event: "RawMessageStreamEvent") -> None:
+        """Add one event.
+
+        Raises:
+            ValueError: The event does not fit the earlier events.
+        """
+        blocks = self.document["content"]
+        usage: MessageUsage | MessageDeltaUsage | None = None
+        try:
+            match event.type:
+                case "content_block_delta":
+                    self._grow(event.index, event.delta)
+                case "content_block_start":
+                    blocks.append(event.content_block.to_dict())
+                case "content_block_stop":
+                    if raw := self._inputs.pop(event.index, ""):
+                        arguments = arguments_in(raw)
+                        blocks[event.index]["input"] = raw if arguments is None else arguments
+                case "message_start":
+                    self._begun = True
+                    self.document["model"] = event.message.model
+                    usage = event.message.usage
+                case "message_delta":
+                    self.document["stop_reason"] = event.delta.stop_reason
+                    if event.delta.stop_details is not None:
+                        self.document["stop_details"] = event.delta.stop_details.to_dict()
+                    usage = event.usage
+                case "message_stop":
+                    self.complete = True
+            # The counts are totals; counts missing from the event stay unchanged.
+            counts = usage.to_dict() if usage else {}
+            self.document["usage"] |= {k: n for k, n in counts.items() if n is not None}
+        except MALFORMED as error:
+            raise ValueError(f"a {event.type} that does not fit: {error!r}") from error
+
+    def _grow(self, index: int, delta: "RawContentBlockDelta") -> None:
+        block = self.document["content"][index]
+        if delta.type == "text_delta":
+            block["text"] += delta.text
+        elif delta.type == "input_json_delta":
+            self._inputs[index] = self._inputs.get(index, "") + delta.partial_json
+        elif delta.type == "thinking_delta":
+            block["thinking"] += delta.thinking
+        elif delta.type == "signature_delta":
+            block["signature"] = delta.signature
+        elif delta.type == "citations_delta":
+            block["citations"] = [*(block.get("citations") or []), delta.citation.to_dict()]

@@ -45,7 +45,19 @@ class AnthropicSettings(Settings):
     @property
     def configured(self) -> bool:
         """True if an API key is set."""
-        return self.api_key is not None and bool(self.api_key.get_secret_value().strip())
+        return bool(self.key)
+
+    @property
+    def key(self) -> str:
+        """The key without surrounding spaces; empty if none is set."""
+        return self.api_key.get_secret_value().strip() if self.api_key is not None else ""
+
+    @property
+    def endpoint(self) -> tuple[str, dict[str, str]]:
+        """The address of the API, and the headers with the key."""
+        base = (self.base_url or "https://api.anthropic.com").rstrip("/")
+        headers = {"Authorization": f"Bearer {self.key}", "anthropic-version": "2023-06-01"}
+        return f"{base}/v1", headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +80,7 @@ def open_sdk(settings: AnthropicSettings) -> Sdk:
     Raises:
         ModelError: No API key is set.
     """
-    key = settings.api_key
-    if key is None or not settings.configured:
+    if not settings.configured:
         raise ModelError(
             "There is no key for Anthropic. An admin must set "
             f"`{SETTING}.api_key` in the configuration."
@@ -79,7 +90,7 @@ def open_sdk(settings: AnthropicSettings) -> Sdk:
     import httpx2  # noqa: PLC0415
 
     client = anthropic.AsyncAnthropic(
-        api_key=key.get_secret_value(),
+        api_key=settings.key,
         base_url=settings.base_url,
         max_retries=0,
         timeout=anthropic.Timeout(settings.timeout_seconds, connect=CONNECT_SECONDS),

@@ -8,6 +8,7 @@ from typing import Any
 from bot.agent.documents import arguments_in, encodable, spelled
 from bot.agent.messages import (
     Answer,
+    Message,
     StopReason,
     ToolCall,
     ToolResults,
@@ -33,20 +34,25 @@ _STOPS = {
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
-#: The generation of models that accept an effort.
-_TAKES_EFFORT = re.compile(r"claude-[a-z]+-5(-|$)")
+#: The generation of models that accept an effort and a kind of thinking.
+_CLAUDE_5 = re.compile(r"claude-[a-z]+-5(-|$)")
 
 #: Stop reasons that can leave the last tool call incomplete; no call of the answer is made.
 _CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL, StopReason.CONTEXT_FULL})
 
 
-def request_for(question: Question, thinking: Json | None = None) -> Json:
+def request_for(question: Question, *, thinking: str = "off", streamed: bool = False) -> Json:
     """Return the request body for `question`.
 
     The body has four cache breakpoints, the most that the API allows: the system prompt; the end of
     the stored history, which the next turn reads; the end of the previous step's request, since a
     cache lookup from the last block covers only 20 blocks; and the last block, set by the top-level
     field.
+
+    Args:
+        question: The question.
+        thinking: The setting `models.anthropic.thinking`.
+        streamed: Whether the answer is streamed.
     """
     request: Json = {
         "model": question.model,
@@ -65,10 +71,14 @@ def request_for(question: Question, thinking: Json | None = None) -> Json:
             request["tool_choice"] = {"type": "none"}
     if question.person:
         request["metadata"] = {"user_id": question.person}
-    if question.effort and _TAKES_EFFORT.search(question.model):
+    is_claude_5 = _CLAUDE_5.search(question.model) is not None
+    if question.effort and is_claude_5:
         request["output_config"] = {"effort": question.effort}
-    if thinking is not None:
-        request["thinking"] = thinking
+    if streamed and thinking != "off" and is_claude_5:
+        # Summaries of the thoughts give the stream something to show while Claude thinks.
+        request["thinking"] = {"type": "adaptive", "display": "summarized"}
+        if thinking == "between_tools" and "sonnet-5-5" in question.model:
+            request["thinking"] = {"type": "between_tools"}
     return request
 
 
@@ -82,35 +92,12 @@ def _messages(question: Question) -> list[Json]:
     # The request of the previous step ended just before its answer.
     cached = {question.history, steps[-1] if steps else 0}
     for number, message in enumerate(question.messages, start=1):
-        match message:
-            case UserMessage():
-                text = message.text if message.text.strip() else ""
-                # Images first: the model understands a text about images better after it has
-                # seen them.
-                blocks: list[Json] = [
-                    {
-                        "type": "image",
-                        "source": {
-                            "type": "base64",
-                            "media_type": each.media_type,
-                            "data": each.base64,
-                        },
-                    }
-                    for each in message.images
-                ]
-                if blocks and text:
-                    blocks.append({"type": "text", "text": text})
-                written.append({"role": "user", "content": blocks or text or "(empty)"})
-            case ToolResults():
-                written.append({"role": "user", "content": _results(message)})
-            case Answer():
-                # The API refuses an empty answer.
-                if content := _content(message, question.model):
-                    written.append({"role": "assistant", "content": content})
+        # The API refuses an empty answer.
+        if content := _content(message, question.model):
+            role = "assistant" if isinstance(message, Answer) else "user"
+            written.append({"role": role, "content": content})
         if number in cached and written:
             content = written[-1]["content"]
-            if isinstance(content, str):
-                content = [{"type": "text", "text": content}]
             # The API refuses a breakpoint on a thought.
             if content[-1]["type"] not in THOUGHTS:
                 last = content[-1] | {"cache_control": _CACHED}
@@ -118,29 +105,35 @@ def _messages(question: Question) -> list[Json]:
     return written
 
 
-def _results(message: ToolResults) -> list[Json]:
+def _content(message: Message, model: str) -> list[Json]:
+    """Return the content blocks of a message; empty for an empty answer."""
     blocks: list[Json] = []
-    for result in message.results:
-        block: Json = {"type": "tool_result", "tool_use_id": result.call_id, "content": result.text}
-        if result.failed:
-            block["is_error"] = True
-            block["content"] = result.text or "It failed."
-        blocks.append(block)
-    if message.note.strip():
-        blocks.append({"type": "text", "text": message.note})
-    return blocks
-
-
-def _content(answer: Answer, model: str) -> list[Json]:
-    if answer.native is not None and _undated(answer.model) == _undated(model):
-        return answer.native
-    blocks: list[Json] = []
-    if answer.text.strip():
-        blocks.append({"type": "text", "text": answer.text})
-    blocks += [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
-        for call in answer.calls
-    ]
+    text = ""
+    match message:
+        case Answer(native=list(native)) if _undated(message.model) == _undated(model):
+            return native
+        case Answer():
+            text = message.text
+        case UserMessage(text, images):
+            # Images first: the model understands a text about images better after it has seen them.
+            for each in images:
+                source = {"type": "base64", "media_type": each.media_type, "data": each.base64}
+                blocks.append({"type": "image", "source": source})
+            text = text if text.strip() or blocks else "(empty)"
+        case ToolResults(results, text):
+            for result in results:
+                block: Json = {"type": "tool_result", "tool_use_id": result.call_id}
+                block["content"] = result.text
+                if result.failed:
+                    block |= {"content": result.text or "It failed.", "is_error": True}
+                blocks.append(block)
+    if text.strip():
+        blocks.append({"type": "text", "text": text})
+    if isinstance(message, Answer):
+        blocks += [
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+            for call in message.calls
+        ]
     return blocks
 
 

@@ -5,25 +5,32 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from bot.catalog.agents import AgentDefinition
 from bot.errors import BadRequestError
-from bot.models.anthropic import AnthropicModel, AnthropicSettings
-from bot.models.anthropic_client import Claude
-from bot.models.base import Model
+from bot.models.anthropic import anthropic_model
+from bot.models.anthropic_client import AnthropicSettings, Claude
+from bot.models.base import Model, ProviderSettings
+from bot.models.client import SdkModel
 from bot.models.fallback import FallbackModel, Fallbacks
-from bot.models.offline import MODEL, OfflineModel, OfflineSettings
-from bot.models.openai import OpenAIModel, OpenAISettings
+from bot.models.offline import OfflineModel, OfflineSettings
+from bot.models.openai import OpenAISettings, openai_model
 from bot.models.retrying import Patience, RetryingModel, RetrySettings
 from bot.values import Settings
 
 log = logging.getLogger(__name__)
 
 Provider = Literal["anthropic", "openai", "offline"]
-PROVIDERS: tuple[Provider, ...] = get_args(Provider)
+#: The adapter of each provider, made from its section of the settings, in the order in which
+#: `auto` looks for one that is set up.
+PROVIDERS: Mapping[Provider, Callable[[Any], SdkModel | OfflineModel]] = {
+    "anthropic": anthropic_model,
+    "openai": openai_model,
+    "offline": OfflineModel,
+}
 #: Claude families that agent files may name; a gateway's model names contain them too.
 FAMILIES = frozenset({"haiku", "opus", "sonnet"})
 
@@ -49,7 +56,7 @@ class ModelChoice:
 class ModelSettings(Settings):
     """Everything under `models:`."""
 
-    provider: Literal["auto", "anthropic", "openai", "offline"] = "auto"
+    provider: Literal["auto", Provider] = "auto"
     """Who answers: anthropic, openai (or a server that speaks like it), offline (a demo without a
     model), or auto: the first of these that is set up.
     """
@@ -82,7 +89,7 @@ class ModelSettings(Settings):
     @model_validator(mode="after")
     def _is_complete(self) -> "ModelSettings":
         for choice in (*self.choices, *self.fallback_choices):
-            if not self.set_up(choice.provider):
+            if not self.section(choice.provider).configured:
                 raise ValueError(
                     f"{choice} needs `models.{choice.provider}.api_key`, which is not set"
                 )
@@ -95,17 +102,18 @@ class ModelSettings(Settings):
         """The default provider: the configured one, or for `auto` the first that is set up."""
         if self.provider != "auto":
             return self.provider
-        return next(name for name in PROVIDERS if self.set_up(name))
+        return next(name for name in PROVIDERS if self.section(name).configured)
 
     @property
     def main(self) -> ModelChoice:
         """The model of the main agent."""
-        return ModelChoice(self.chosen, self._of(self.chosen)[0])
+        return ModelChoice(self.chosen, self.section(self.chosen).main_model)
 
     @property
     def subagent(self) -> ModelChoice:
         """The default model of runs."""
-        return ModelChoice(self.chosen, self._of(self.chosen)[1])
+        section = self.section(self.chosen)
+        return ModelChoice(self.chosen, section.subagent_model or section.main_model)
 
     @property
     def choices(self) -> tuple[ModelChoice, ...]:
@@ -118,13 +126,10 @@ class ModelSettings(Settings):
         """The fallback models, in order."""
         return tuple(dict.fromkeys(self._parsed(text) for text in self.fallbacks))
 
-    def set_up(self, provider: Provider) -> bool:
-        """Return True if the provider has the settings that requests need."""
-        return {
-            "anthropic": self.anthropic.configured,
-            "openai": self.openai.configured,
-            "offline": True,
-        }[provider]
+    def section(self, provider: Provider) -> ProviderSettings:
+        """Return the settings of a provider."""
+        section: ProviderSettings = getattr(self, provider)
+        return section
 
     def choose(self, provider: str | None, model: str | None, default: ModelChoice) -> ModelChoice:
         """Return the allowed model that matches the provider and the model's name or family.
@@ -180,73 +185,52 @@ class ModelSettings(Settings):
             )
         return lines
 
-    def _of(self, provider: Provider) -> tuple[str, str]:
-        """Return a provider's main model and its model of runs."""
-        given = {
-            "anthropic": (self.anthropic.main_model, self.anthropic.subagent_model),
-            "openai": (self.openai.main_model, self.openai.subagent_model),
-            "offline": (MODEL, MODEL),
-        }
-        main, subagent = given[provider]
-        return main, subagent or main
-
     def _parsed(self, text: str) -> ModelChoice:
         # Some servers' model names contain a slash: only a known provider's name is a prefix.
         head, _, rest = text.strip().partition("/")
-        if rest and head in PROVIDERS:
-            return ModelChoice(head, rest)
-        return ModelChoice(self.chosen, text.strip())
+        known = next((name for name in PROVIDERS if rest and head == name), None)
+        return ModelChoice(known, rest) if known else ModelChoice(self.chosen, text.strip())
 
 
 class Models:
-    """The opened providers."""
+    """The providers that are set up."""
 
-    def __init__(
-        self,
-        settings: ModelSettings,
-        providers: Mapping[Provider, Model],
-        slow: Mapping[Provider, AnthropicModel | OpenAIModel],
-        patience: dict[Provider, Patience],
-        now: Callable[[], float],
-    ) -> None:
+    def __init__(self, settings: ModelSettings, now: Callable[[], float]) -> None:
         self.settings = settings
-        self._providers = providers
-        self._slow = slow
-        self._patience = patience
         self._fallbacks = Fallbacks(settings.fallback_after_seconds, now)
+        self._sdks: dict[Provider, SdkModel] = {}
+        self._patience: dict[Provider, Patience] = {}
+        self._providers: dict[Provider, Model] = {}
+        for name, adapter in PROVIDERS.items():
+            if not settings.section(name).configured:
+                continue
+            model = self._providers[name] = adapter(settings.section(name))
+            if isinstance(model, SdkModel):
+                self._sdks[name] = model
+                self._patience[name] = Patience(settings.retry, model.name, now=now)
+                self._providers[name] = RetryingModel(model, self._patience[name])
 
     @classmethod
     @asynccontextmanager
     async def open(
         cls, settings: ModelSettings, *, now: Callable[[], float] = time.monotonic
     ) -> AsyncIterator["Models"]:
-        """Open every configured provider; the SDKs are imported on first use.
+        """Open every provider that is set up; the SDKs are imported on first use.
 
         Args:
             settings: The configuration of the models.
             now: A monotonic clock, in seconds.
         """
         async with AsyncExitStack() as stack:
-            slow: dict[Provider, AnthropicModel | OpenAIModel] = {}
-            if settings.anthropic.configured:
-                slow["anthropic"] = await stack.enter_async_context(
-                    AnthropicModel.open(settings.anthropic)
-                )
-            if settings.openai.configured:
-                slow["openai"] = await stack.enter_async_context(OpenAIModel.open(settings.openai))
-            patience: dict[Provider, Patience] = {
-                name: Patience(settings.retry, model.name, now=now) for name, model in slow.items()
-            }
-            providers: dict[Provider, Model] = {
-                name: RetryingModel(model, patience[name]) for name, model in slow.items()
-            }
-            providers["offline"] = OfflineModel(pace_seconds=settings.offline.pace_seconds)
-            yield cls(settings, providers, slow, patience, now)
+            models = cls(settings, now)
+            for model in models._sdks.values():
+                stack.push_async_callback(model.aclose)
+            yield models
 
     async def warm(self) -> None:
         """Import the default provider's SDK in a thread, before the first question."""
-        if model := self._slow.get(self.settings.chosen):
-            await model.warm()
+        if model := self._sdks.get(self.settings.chosen):
+            await model.sdk.get()
 
     def of(self, choice: ModelChoice) -> Model:
         """Return the `Model` for a choice: its provider, wrapped with the configured fallbacks."""

@@ -21,7 +21,7 @@ _NO_MODEL = frozenset({"not_found_error", "model_not_found"})
 
 async def look(settings: ModelSettings) -> list[Check]:
     """Return a remark about each allowed model; the models are checked concurrently."""
-    if settings.chosen == "offline":
+    if not settings.section(settings.chosen).endpoint[0]:
         return [is_off("the offline demo answers: no key is set.")]
     timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
     async with (
@@ -31,7 +31,7 @@ async def look(settings: ModelSettings) -> list[Check]:
         looks = [
             group.create_task(_look(session, settings, choice))
             for choice in settings.choices
-            if choice.provider != "offline"
+            if settings.section(choice.provider).endpoint[0]
         ]
     return [each.result() for each in looks]
 
@@ -39,14 +39,7 @@ async def look(settings: ModelSettings) -> list[Check]:
 async def _look(
     session: aiohttp.ClientSession, settings: ModelSettings, choice: ModelChoice
 ) -> Check:
-    if choice.provider == "anthropic":
-        claude = settings.anthropic
-        key = claude.api_key.get_secret_value().strip() if claude.api_key else ""
-        base = f"{(claude.base_url or 'https://api.anthropic.com').rstrip('/')}/v1"
-        headers = {"Authorization": f"Bearer {key}", "anthropic-version": "2023-06-01"}
-    else:
-        base = (settings.openai.base_url or "https://api.openai.com/v1").rstrip("/")
-        headers = {"Authorization": f"Bearer {settings.openai.key or 'none'}"}
+    base, headers = settings.section(choice.provider).endpoint
     address = f"{base}/models/{quote(choice.model, safe='')}"
     reason = ""
     try:

@@ -2,10 +2,9 @@
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -23,57 +22,37 @@ KEPT_CONNECTION_SECONDS = 60.0
 
 MAX_CONNECTIONS = 1000
 
+#: Shortest time between two updates of a growing text: each may redraw a whole message.
+SHOWN_EVERY_SECONDS = 0.05
+
 #: Exceptions raised by a malformed response.
 MALFORMED = (LookupError, TypeError, AttributeError)
 
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
 class Lazy(Generic[T]):
     """Opens a slow resource once, in a thread, on first use.
 
     The SDKs take more than a second to import, which would block the event loop.
+
+    Attributes:
+        opener: Opens the resource.
+        opened: The opened resource, or `None` before its first use.
     """
 
-    def __init__(self, opener: Callable[[], T]) -> None:
-        self._opener = opener
-        self._opening = asyncio.Lock()
-        self._value: T | None = None
-
-    @property
-    def opened(self) -> T | None:
-        """The opened resource, or `None` before its first use."""
-        return self._value
+    opener: Callable[[], T]
+    opened: T | None = None
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def get(self) -> T:
         """Return the resource; open it on the first call."""
-        if self._value is None:
+        if self.opened is None:
             async with self._opening:
-                if self._value is None:
-                    self._value = await asyncio.to_thread(self._opener)
-        return self._value
-
-
-class Growing:
-    """Throttles updates of a growing text to one per 50 ms: each may redraw a whole message."""
-
-    def __init__(self, on_text: OnText, *, seconds: float = 0.05) -> None:
-        self._on_text = on_text
-        self._seconds = seconds
-        self._next = 0.0
-        self._said = ""
-
-    @property
-    def due(self) -> bool:
-        """True if the next update may be sent now."""
-        return time.monotonic() >= self._next
-
-    def say(self, text: str) -> None:
-        """Send the whole text so far, unless it is empty or unchanged."""
-        if text and text != self._said:
-            self._said = text
-            self._next = time.monotonic() + self._seconds
-            self._on_text(text)
+                if self.opened is None:
+                    self.opened = await asyncio.to_thread(self.opener)
+        return self.opened
 
 
 def estimated_input(question: Question) -> int:
@@ -191,60 +170,50 @@ class StreamedAnswer(Protocol):
         ...
 
 
-class SdkModel(ABC):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SdkModel:
     """A provider behind the model port, through its SDK.
 
-    Args:
+    Attributes:
         name: The provider's display name.
-        open_sdk: Imports the SDK, which is slow, and opens its client.
+        sdk: Imports the SDK, which is slow, and opens its client, on first use.
+        request_for: Returns the request for a question; `streamed` tells if its answer is.
+        answer_from: Returns the answer in a response to a question; raises `ValueError` if the
+            response is malformed.
+        new_stream: Returns a streamed answer before its first event.
         timeout_seconds: Longest wait for an answer that is not streamed.
     """
 
-    provider: str
+    name: str
+    sdk: Lazy[Sdk]
+    request_for: Callable[..., Json]
+    answer_from: Callable[[Json, Question], Answer]
+    new_stream: Callable[[], StreamedAnswer]
+    timeout_seconds: float
 
-    def __init__(self, name: str, open_sdk: Callable[[], Sdk], *, timeout_seconds: float) -> None:
-        self.name = name
-        self._sdk = Lazy(open_sdk)
-        self._timeout_seconds = timeout_seconds
-
-    @abstractmethod
-    def _request(self, question: Question, *, streamed: bool) -> Json:
-        """Return the request for a question."""
-
-    @abstractmethod
-    def _answer(self, document: Json, question: Question) -> Answer:
-        """Return the answer in a response.
-
-        Raises:
-            ValueError: The response is malformed.
-        """
-
-    @abstractmethod
-    def _new_stream(self) -> StreamedAnswer:
-        """Return a streamed answer before its first event."""
-
-    @asynccontextmanager
-    async def closing(self) -> AsyncIterator[None]:
-        """Close the SDK's client at the end."""
-        try:
-            yield
-        finally:
-            if sdk := self._sdk.opened:
-                await sdk.close()
-
-    async def warm(self) -> None:
-        """Import the SDK in a thread, so that the first question does not wait for the import."""
-        await self._sdk.get()
+    async def aclose(self) -> None:
+        """Close the SDK's client."""
+        if self.sdk.opened:
+            await self.sdk.opened.close()
 
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
         """Return the provider's answer; see `bot.models.base.Model`."""
-        sdk = self._sdk.opened or await self._sdk.get()
-        stream = self._new_stream()
+        sdk = await self.sdk.get()
+        stream = self.new_stream()
         with charging(question, partial(stream.usage, question)):
             try:
-                if on_text is None:
-                    return await self._ask_whole(sdk, question)
-                return await self._ask_streamed(sdk, question, stream, on_text)
+                if on_text is not None:
+                    return await self._ask_streamed(sdk, question, stream, on_text)
+                try:
+                    async with asyncio.timeout(self.timeout_seconds):
+                        # The raw response skips the SDK's models: their blocks would be converted
+                        # back to JSON here anyway, and must be sent back unchanged.
+                        response = await sdk.create_raw(
+                            **self.request_for(question, streamed=False)
+                        )
+                except TimeoutError as error:
+                    raise failures.silent(self.name, self.timeout_seconds) from error
+                return self.answer_from(response.http_response.json(), question)
             except sdk.troubles as error:
                 images = holds_images(question.messages)
                 raise sdk.failure(error, question.model, images=images) from error
@@ -253,29 +222,21 @@ class SdkModel(ABC):
             except RecursionError as error:
                 raise failures.nested(self.name) from error
 
-    async def _ask_whole(self, sdk: Sdk, question: Question) -> Answer:
-        try:
-            async with asyncio.timeout(self._timeout_seconds):
-                # The raw response skips the SDK's models: their blocks would be converted back to
-                # JSON here anyway, and must be sent back unchanged.
-                response = await sdk.create_raw(**self._request(question, streamed=False))
-        except TimeoutError as error:
-            raise failures.silent(self.name, self._timeout_seconds) from error
-        return self._answer(response.http_response.json(), question)
-
     async def _ask_streamed(
         self, sdk: Sdk, question: Question, stream: StreamedAnswer, on_text: OnText
     ) -> Answer:
-        growing = Growing(on_text)
+        shown, next_at = "", 0.0
         # Raw events: the SDK's own accumulation fails on a tool input that is invalid JSON.
-        events = await sdk.create_stream(**self._request(question, streamed=True))
+        events = await sdk.create_stream(**self.request_for(question, streamed=True))
         async with events:
             async for event in events:
                 stream.take(event)
-                if growing.due:
-                    growing.say(stream.shown)
+                if time.monotonic() >= next_at and (text := stream.shown) not in {"", shown}:
+                    shown, next_at = text, time.monotonic() + SHOWN_EVERY_SECONDS
+                    on_text(text)
         if not stream.complete:
             raise failures.cut_off(self.name)
-        answer = self._answer(stream.document, question)
-        growing.say(answer.text)
+        answer = self.answer_from(stream.document, question)
+        if answer.text not in {"", shown}:
+            on_text(answer.text)
         return answer

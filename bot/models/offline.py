@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -97,6 +98,11 @@ class OfflineSettings(Settings):
     takes ten times as long.
     """
 
+    configured: ClassVar[bool] = True
+    main_model: ClassVar[str] = MODEL
+    subagent_model: ClassVar[str] = MODEL
+    endpoint: ClassVar[tuple[str, dict[str, str]]] = ("", {})
+
 
 @dataclass(frozen=True, slots=True)
 class DemoStep:
@@ -115,10 +121,8 @@ class DemoStep:
 class OfflineModel:
     """Answers by rules, which get the prompt, the messages and the tools like a language model."""
 
-    provider = "offline"
-
-    def __init__(self, *, pace_seconds: float = 0.5) -> None:
-        self._pace_seconds = pace_seconds
+    def __init__(self, settings: OfflineSettings) -> None:
+        self._pace_seconds = settings.pace_seconds
 
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
         """Return the rules' answer to the question; see `bot.models.base.Model`."""

@@ -1,24 +1,28 @@
 """OpenAI and all servers with the Chat Completions API, such as Ollama and vLLM."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pydantic import Field, SecretStr
 
-from bot.agent.messages import Answer
+from bot.agent.messages import Usage
 from bot.errors import ModelError
 from bot.models.base import Question
 from bot.models.client import (
     CONNECT_SECONDS,
     KEPT_CONNECTION_SECONDS,
+    MALFORMED,
     MAX_CONNECTIONS,
+    Lazy,
     Sdk,
     SdkModel,
 )
-from bot.models.openai_codec import answer_from, request_for
-from bot.models.openai_stream import StreamedCompletion
+from bot.models.openai_codec import answer_from, request_for, usage_of
 from bot.values import Json, Settings
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletionChunk
 
 SETTING = "models.openai"
 
@@ -65,74 +69,134 @@ class OpenAISettings(Settings):
         """True if requests go to OpenAI itself, not to a compatible server."""
         return not self.base_url or "//api.openai.com" in self.base_url
 
+    @property
+    def endpoint(self) -> tuple[str, dict[str, str]]:
+        """The address of the API, and the headers with the key."""
+        base = (self.base_url or "https://api.openai.com/v1").rstrip("/")
+        return base, {"Authorization": f"Bearer {self.key or 'none'}"}
 
-class OpenAIModel(SdkModel):
-    """The Chat Completions API behind the model port."""
 
-    provider = "openai"
+def openai_model(settings: OpenAISettings) -> SdkModel:
+    """Return the Chat Completions API behind the model port."""
+    name = "OpenAI" if settings.official else "The model server"
+    return SdkModel(
+        name=name,
+        sdk=Lazy(partial(_open_sdk, settings, name)),
+        request_for=partial(
+            request_for, official=settings.official, temperature=settings.temperature
+        ),
+        answer_from=partial(answer_from, text_calls=settings.text_tool_calls),
+        new_stream=StreamedCompletion,
+        timeout_seconds=settings.timeout_seconds,
+    )
 
-    def __init__(self, settings: OpenAISettings) -> None:
-        name = "OpenAI" if settings.official else "The model server"
-        super().__init__(name, self._open_sdk, timeout_seconds=settings.timeout_seconds)
-        self._settings = settings
 
-    @classmethod
-    @asynccontextmanager
-    async def open(cls, settings: OpenAISettings) -> AsyncIterator["OpenAIModel"]:
-        """Open the provider; its SDK is imported by `warm` or by the first question."""
-        model = cls(settings)
-        async with model.closing():
-            yield model
+def _open_sdk(settings: OpenAISettings, name: str) -> Sdk:
+    """Import the SDK, which is slow, and open its client; the caller closes the client.
 
-    def _request(self, question: Question, *, streamed: bool) -> Json:
-        request = request_for(
-            question, official=self._settings.official, temperature=self._settings.temperature
+    Raises:
+        ModelError: Neither a key nor a server address is set.
+    """
+    if not settings.configured:
+        raise ModelError(
+            f"There is no key for OpenAI. An admin must set `{SETTING}.api_key`, or "
+            f"`{SETTING}.base_url` for a server of your own, in the configuration."
         )
-        return request | {"stream_options": {"include_usage": True}} if streamed else request
+    import aiohttp  # noqa: PLC0415 - together a second, which `check` does not need
+    import httpx2  # noqa: PLC0415
+    import openai  # noqa: PLC0415
 
-    def _answer(self, document: Json, question: Question) -> Answer:
-        return answer_from(document, question, text_calls=self._settings.text_tool_calls)
-
-    def _new_stream(self) -> StreamedCompletion:
-        return StreamedCompletion()
-
-    def _open_sdk(self) -> Sdk:
-        settings = self._settings
-        if not settings.configured:
-            raise ModelError(
-                f"There is no key for OpenAI. An admin must set `{SETTING}.api_key`, or "
-                f"`{SETTING}.base_url` for a server of your own, in the configuration."
+    client = openai.AsyncOpenAI(
+        # The SDK requires a key even if the server does not.
+        api_key=settings.key or "none",
+        base_url=settings.base_url or None,
+        max_retries=0,
+        timeout=openai.Timeout(settings.timeout_seconds, connect=CONNECT_SECONDS),
+        http_client=openai.DefaultAioHttpClient(
+            limits=httpx2.Limits(
+                max_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_CONNECTION_SECONDS
             )
-        import aiohttp  # noqa: PLC0415 - together a second, which `check` does not need
-        import httpx2  # noqa: PLC0415
-        import openai  # noqa: PLC0415
+        ),
+    )
+    create = client.chat.completions
+    stream_timeout = openai.Timeout(settings.idle_timeout_seconds, connect=CONNECT_SECONDS)
+    return Sdk(
+        provider=name,
+        setting=SETTING,
+        close=client.close,
+        create_raw=create.with_raw_response.create,
+        create_stream=partial(create.create, stream=True, timeout=stream_timeout),
+        idle_seconds=settings.idle_timeout_seconds,
+        read_timeout=httpx2.ReadTimeout,
+        answered=lambda error: (
+            isinstance(error, openai.APIError) and not isinstance(error, openai.APIConnectionError)
+        ),
+        code="code",
+        troubles=(openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError),
+    )
 
-        client = openai.AsyncOpenAI(
-            # The SDK requires a key even if the server does not.
-            api_key=settings.key or "none",
-            base_url=settings.base_url or None,
-            max_retries=0,
-            timeout=openai.Timeout(settings.timeout_seconds, connect=CONNECT_SECONDS),
-            http_client=openai.DefaultAioHttpClient(
-                limits=httpx2.Limits(
-                    max_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_CONNECTION_SECONDS
-                )
-            ),
-        )
-        create = client.chat.completions
-        stream_timeout = openai.Timeout(settings.idle_timeout_seconds, connect=CONNECT_SECONDS)
-        return Sdk(
-            provider=self.name,
-            setting=SETTING,
-            close=client.close,
-            create_raw=create.with_raw_response.create,
-            create_stream=partial(create.create, stream=True, timeout=stream_timeout),
-            idle_seconds=settings.idle_timeout_seconds,
-            read_timeout=httpx2.ReadTimeout,
-            answered=lambda error: (
-                isinstance(error, openai.APIError)
-                and not isinstance(error, openai.APIConnectionError)
-            ),
-            code="code",
-            troubles=(openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError),
-        )
+
+@dataclass(slots=True)
+class StreamedCompletion:
+    """Assembles a streamed completion from its chunks.
+
+    Attributes:
+        complete: Whether the server has sent a finish reason.
+        shown: The text so far.
+    """
+
+    complete: bool = False
+    shown: str = ""
+    _begun: bool = False
+    _refusal: str = ""
+    _reasoning: str = ""
+    _calls: dict[int, Json] = field(default_factory=dict)
+    _finish: str = ""
+    _model: str = ""
+    _usage: Json | None = None
+
+    def usage(self, question: Question) -> Usage | None:
+        """Return the usage of the completion so far; `None` before the completion began."""
+        message = self.document["choices"][0]["message"]
+        return usage_of(self._usage, question, message) if self._begun else None
+
+    @property
+    def document(self) -> Json:
+        """The completion so far, in the format of a response without streaming."""
+        message = {
+            "content": self.shown,
+            "refusal": self._refusal,
+            "reasoning": self._reasoning,
+            "tool_calls": list(self._calls.values()),
+        }
+        choice = {"message": message, "finish_reason": self._finish}
+        return {"choices": [choice], "model": self._model, "usage": self._usage}
+
+    def take(self, chunk: "ChatCompletionChunk") -> None:
+        """Add one chunk.
+
+        Raises:
+            ValueError: The chunk is malformed.
+        """
+        try:
+            self._model = chunk.model or self._model
+            if chunk.usage is not None:
+                self._usage = chunk.usage.to_dict()
+            for choice in chunk.choices:
+                self._begun = True
+                self.shown += choice.delta.content or ""
+                self._refusal += choice.delta.refusal or ""
+                further = choice.delta.model_extra or {}
+                thought = further.get("reasoning_content") or further.get("reasoning") or ""
+                self._reasoning += thought if isinstance(thought, str) else ""
+                for piece in choice.delta.tool_calls or ():
+                    place = len(self._calls) if piece.index is None else piece.index
+                    empty: Json = {"id": piece.id, "function": {"name": "", "arguments": ""}}
+                    function = self._calls.setdefault(place, empty)["function"]
+                    if piece.function is not None:
+                        function["name"] += piece.function.name or ""
+                        function["arguments"] += piece.function.arguments or ""
+                if choice.finish_reason is not None:
+                    self._finish, self.complete = choice.finish_reason, True
+        except MALFORMED as error:
+            raise ValueError(f"a chunk that does not fit: {error!r}") from error

@@ -41,7 +41,13 @@ _TEXT_CALL = re.compile(
 _NAME = re.compile(r'"(?:name|tool)"\s*:\s*"([^"]+)"')
 
 
-def request_for(question: Question, *, official: bool, temperature: float | None = None) -> Json:
+def request_for(
+    question: Question,
+    *,
+    official: bool,
+    temperature: float | None = None,
+    streamed: bool = False,
+) -> Json:
     """Return the request body for `question`.
 
     Args:
@@ -49,6 +55,7 @@ def request_for(question: Question, *, official: bool, temperature: float | None
         official: Whether the request goes to OpenAI itself, whose newer models use other names for
             two fields than compatible servers.
         temperature: The sampling temperature; `None` to omit the field.
+        streamed: Whether the answer is streamed.
     """
     request: Json = {
         "model": question.model,
@@ -75,6 +82,8 @@ def request_for(question: Question, *, official: bool, temperature: float | None
         request["reasoning_effort"] = _AT_MOST.get(question.effort, question.effort)
     if temperature is not None:
         request["temperature"] = temperature
+    if streamed:
+        request["stream_options"] = {"include_usage": True}
     return request
 
 
@@ -187,11 +196,13 @@ def calls_in(text: str) -> tuple[str, tuple[ToolCall, ...]]:
     object with `name` and `arguments`; many small models write calls like this.
     """
     calls: list[ToolCall] = []
-
-    def take(match: re.Match[str]) -> str:
+    rest, end = "", 0
+    for match in _TEXT_CALL.finditer(text):
         raw = (match["fenced"] or match["tagged"] or "").strip()
-        if not (name := _NAME.search(raw)):
-            return match[0]
+        name = _NAME.search(raw)
+        if name is None:
+            continue
+        rest, end = rest + text[end : match.start()], match.end()
         arguments: object = None
         with suppress(ValueError, RecursionError):
             written = json.loads(raw)
@@ -201,10 +212,7 @@ def calls_in(text: str) -> tuple[str, tuple[ToolCall, ...]]:
             calls.append(_parsed(name[1], arguments, _new_id()))
         else:
             calls.append(ToolCall(_new_id(), name[1], malformed=raw))
-        return ""
-
-    rest = _TEXT_CALL.sub(take, text)
-    return (rest.strip() if calls else text), tuple(calls)
+    return ((rest + text[end:]).strip() if calls else text), tuple(calls)
 
 
 def usage_of(given: Json | None, question: Question, message: Json) -> Usage:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -25,10 +25,11 @@ from bot.errors import (
     ModelError,
     ModelUnavailableError,
 )
-from bot.models.anthropic import AnthropicModel, AnthropicSettings
+from bot.models.anthropic import anthropic_model
+from bot.models.anthropic_client import AnthropicSettings
 from bot.models.base import Model, Question, ToolDescription
-from bot.models.offline import OfflineModel
-from bot.models.openai import OpenAIModel, OpenAISettings
+from bot.models.offline import OfflineModel, OfflineSettings
+from bot.models.openai import OpenAISettings, openai_model
 from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.model_server import KEY, Call, ModelServer, Reply, in_order
 from tests.fakes.openai_server import FakeOpenAI
@@ -81,7 +82,7 @@ async def anthropic(key: str = KEY) -> AsyncIterator[Subject]:
         settings = AnthropicSettings(
             api_key=key, base_url=server.url, timeout_seconds=20, idle_timeout_seconds=20
         )
-        async with AnthropicModel.open(settings) as model:
+        async with aclosing(anthropic_model(settings)) as model:
             yield Subject(model, server, "models.anthropic")
 
 
@@ -95,13 +96,13 @@ async def openai(key: str = KEY) -> AsyncIterator[Subject]:
             timeout_seconds=20,
             idle_timeout_seconds=20,
         )
-        async with OpenAIModel.open(settings) as model:
+        async with aclosing(openai_model(settings)) as model:
             yield Subject(model, server, "models.openai")
 
 
 @asynccontextmanager
 async def offline(_: str = "") -> AsyncIterator[Subject]:
-    yield Subject(OfflineModel(pace_seconds=0))
+    yield Subject(OfflineModel(OfflineSettings(pace_seconds=0)))
 
 
 NETWORK: dict[str, Opener] = {"anthropic": anthropic, "openai": openai}
@@ -291,7 +292,7 @@ async def test_a_provider_that_does_not_count_gets_an_upper_estimate(
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_cancelling_ends_the_waiting_at_once(streamed: bool) -> None:
-    model = OfflineModel(pace_seconds=3600)
+    model = OfflineModel(OfflineSettings(pace_seconds=60))
     heard: list[str] = []
     async with asyncio.timeout(5):
         waiting = asyncio.ensure_future(model.ask(ask(), heard.append if streamed else None))

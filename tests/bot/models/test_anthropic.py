@@ -5,7 +5,7 @@ import base64
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -25,8 +25,10 @@ from bot.agent.messages import (
 )
 from bot.conversations.files import FileSettings
 from bot.errors import ContextTooLongError, ModelError, ModelRefusedError, ModelUnavailableError
-from bot.models.anthropic import AnthropicModel, AnthropicSettings
+from bot.models.anthropic import anthropic_model
+from bot.models.anthropic_client import AnthropicSettings
 from bot.models.base import Question, ToolDescription
+from bot.models.client import SdkModel
 from bot.values import Json
 from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.model_server import KEY, Call, Reply, in_order
@@ -37,7 +39,7 @@ TOOL = ToolDescription("look", "Look something up.", {"type": "object", "propert
 THOUGHT: Json = {"type": "thinking", "thinking": "Let me see.", "signature": "c2lnbmVk"}
 SEALED: Json = {"type": "redacted_thinking", "data": "c2VhbGVk"}
 
-Opener = Callable[..., AbstractAsyncContextManager[AnthropicModel]]
+Opener = Callable[..., AbstractAsyncContextManager[SdkModel]]
 
 
 @pytest.fixture
@@ -49,16 +51,16 @@ async def server() -> AsyncIterator[FakeAnthropic]:
 @pytest.fixture
 def opened(server: FakeAnthropic) -> Opener:
     @asynccontextmanager
-    async def open_model(**settings: object) -> AsyncIterator[AnthropicModel]:
+    async def open_model(**settings: object) -> AsyncIterator[SdkModel]:
         given = {"api_key": KEY, "base_url": server.url, "timeout_seconds": 20, **settings}
-        async with AnthropicModel.open(AnthropicSettings.model_validate(given)) as model:
+        async with aclosing(anthropic_model(AnthropicSettings.model_validate(given))) as model:
             yield model
 
     return open_model
 
 
 @pytest.fixture
-async def model(opened: Opener) -> AsyncIterator[AnthropicModel]:
+async def model(opened: Opener) -> AsyncIterator[SdkModel]:
     async with opened() as given:
         yield given
 
@@ -75,9 +77,7 @@ def unheard(_: str) -> None:
 # -- what is sent --------------------------------------------------------------------------------
 
 
-async def test_prompt_and_history_are_both_cached(
-    server: FakeAnthropic, model: AnthropicModel
-) -> None:
+async def test_prompt_and_history_are_both_cached(server: FakeAnthropic, model: SdkModel) -> None:
     await model.ask(ask())
 
     body = server.requests[0].body
@@ -88,7 +88,7 @@ async def test_prompt_and_history_are_both_cached(
 
 
 async def test_the_end_of_the_history_and_of_the_step_before_are_cached_too(
-    server: FakeAnthropic, model: AnthropicModel
+    server: FakeAnthropic, model: SdkModel
 ) -> None:
     calls = (ToolCall("a", "look"),)
     results = ToolResults((ToolResult("a", "Found."),))
@@ -108,7 +108,7 @@ async def test_the_end_of_the_history_and_of_the_step_before_are_cached_too(
 
 
 async def test_an_answer_of_thoughts_alone_is_known_as_such(
-    server: FakeAnthropic, model: AnthropicModel
+    server: FakeAnthropic, model: SdkModel
 ) -> None:
     server.script = in_order(Reply(blocks=(THOUGHT,)), Reply(text="Twelve."))
 
@@ -119,9 +119,7 @@ async def test_an_answer_of_thoughts_alone_is_known_as_such(
     assert from_json(to_json(thoughts)) == thoughts
 
 
-async def test_no_breakpoint_is_set_on_a_thought(
-    server: FakeAnthropic, model: AnthropicModel
-) -> None:
+async def test_no_breakpoint_is_set_on_a_thought(server: FakeAnthropic, model: SdkModel) -> None:
     thoughtful = Answer("", model=SONNET, native=[THOUGHT])
 
     await model.ask(ask(UserMessage("Hi"), thoughtful, UserMessage("Well?"), history=2))
@@ -130,7 +128,7 @@ async def test_no_breakpoint_is_set_on_a_thought(
 
 
 async def test_the_person_is_known_to_the_provider_as_a_hash_only(
-    server: FakeAnthropic, model: AnthropicModel
+    server: FakeAnthropic, model: SdkModel
 ) -> None:
     await model.ask(ask(person="5e884898"))
     await model.ask(ask())
@@ -140,7 +138,7 @@ async def test_the_person_is_known_to_the_provider_as_a_hash_only(
 
 
 async def test_tools_are_sent_even_where_they_may_not_be_used(
-    server: FakeAnthropic, model: AnthropicModel
+    server: FakeAnthropic, model: SdkModel
 ) -> None:
     await model.ask(ask(tools_allowed=False))
 
@@ -150,7 +148,7 @@ async def test_tools_are_sent_even_where_they_may_not_be_used(
 
 
 async def test_all_results_and_the_note_go_into_one_user_message(
-    server: FakeAnthropic, model: AnthropicModel
+    server: FakeAnthropic, model: SdkModel
 ) -> None:
     calls = (ToolCall("a", "look", {"at": 1}), ToolCall("b", "look"))
     results = ToolResults((ToolResult("a", "Found."), ToolResult("b", "", failed=True)), "Hurry.")
@@ -174,7 +172,7 @@ async def test_all_results_and_the_note_go_into_one_user_message(
 
 
 async def test_images_are_sent_before_the_words_about_them(
-    server: FakeAnthropic, model: AnthropicModel
+    server: FakeAnthropic, model: SdkModel
 ) -> None:
     shown = tuple(Image(kind, data) for kind, data in PICTURES.items())
 
@@ -195,13 +193,13 @@ async def test_images_are_sent_before_the_words_about_them(
         ),
         {"type": "text", "text": "What is this?"},
     ]
-    assert sent[2] == {"role": "user", "content": "Oh."}
+    assert sent[2] == {"role": "user", "content": [{"type": "text", "text": "Oh."}]}
 
 
 # The SDK's client hands a body over in one piece: some milliseconds for one of this size.
 @pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")
 async def test_the_largest_image_that_is_taken_by_default_is_taken_by_the_api(
-    model: AnthropicModel,
+    model: SdkModel,
 ) -> None:
     largest = PICTURES["image/png"].ljust(FileSettings().image_bytes, b"\0")
 
@@ -211,7 +209,7 @@ async def test_the_largest_image_that_is_taken_by_default_is_taken_by_the_api(
 
 
 async def test_an_empty_answer_and_an_empty_message_do_not_break_the_history(
-    model: AnthropicModel,
+    model: SdkModel,
 ) -> None:
     answer = await model.ask(ask(UserMessage("Hi"), Answer(" \n"), UserMessage("  ")))
 
@@ -263,7 +261,7 @@ async def test_thinking_is_asked_for_where_a_stream_would_look_dead(
 )
 async def test_every_reason_to_stop_is_known(
     server: FakeAnthropic,
-    model: AnthropicModel,
+    model: SdkModel,
     stop: str,
     expected: StopReason,
     *,
@@ -280,7 +278,7 @@ async def test_every_reason_to_stop_is_known(
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("stop", ["max_tokens", "refusal", "model_context_window_exceeded"])
 async def test_a_call_of_an_answer_that_was_cut_is_not_made(
-    server: FakeAnthropic, model: AnthropicModel, stop: str, *, streamed: bool
+    server: FakeAnthropic, model: SdkModel, stop: str, *, streamed: bool
 ) -> None:
     blocks = (THOUGHT, {"type": "text", "text": "I will"}, use("a", {}))
     server.script = in_order(Reply(blocks=blocks, stop=stop), Reply(text="Then."))
@@ -292,9 +290,7 @@ async def test_a_call_of_an_answer_that_was_cut_is_not_made(
     assert again.text == "Then."
 
 
-async def test_a_refusal_without_words_is_explained(
-    server: FakeAnthropic, model: AnthropicModel
-) -> None:
+async def test_a_refusal_without_words_is_explained(server: FakeAnthropic, model: SdkModel) -> None:
     details = {"stop_details": {"type": "refusal", "explanation": "That would be dangerous."}}
     server.script = in_order(Reply(stop="refusal", details=details))
 
@@ -313,7 +309,7 @@ async def test_a_refusal_without_words_is_explained(
     ],
 )
 async def test_arguments_that_are_no_object_are_kept_as_text(
-    server: FakeAnthropic, model: AnthropicModel, raw: str, *, streamed: bool
+    server: FakeAnthropic, model: SdkModel, raw: str, *, streamed: bool
 ) -> None:
     server.script = in_order(Reply(calls=(Call("look", raw, "a"),)), Reply(text="Sorry."))
 
@@ -332,7 +328,7 @@ def use(call_id: str, given: object) -> Json:
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_thoughts_go_back_unchanged_to_the_model_that_had_them(
-    server: FakeAnthropic, model: AnthropicModel, *, streamed: bool
+    server: FakeAnthropic, model: SdkModel, *, streamed: bool
 ) -> None:
     blocks = (THOUGHT, SEALED, {"type": "text", "text": "Looking."}, use("a", {"at": "x"}))
     server.script = in_order(Reply(blocks=blocks), Reply(text="Done."))
@@ -345,7 +341,7 @@ async def test_thoughts_go_back_unchanged_to_the_model_that_had_them(
 
 
 async def test_thoughts_beside_arguments_that_are_no_object_go_back_all_the_same(
-    server: FakeAnthropic, model: AnthropicModel
+    server: FakeAnthropic, model: SdkModel
 ) -> None:
     server.script = in_order(Reply(blocks=(THOUGHT, use("a", "[1]"))), Reply(text="Sorry."))
     answer = await model.ask(ask())
@@ -357,7 +353,7 @@ async def test_thoughts_beside_arguments_that_are_no_object_go_back_all_the_same
 
 
 async def test_thoughts_are_left_out_for_another_model(
-    server: FakeAnthropic, model: AnthropicModel
+    server: FakeAnthropic, model: SdkModel
 ) -> None:
     server.script = in_order(Reply(blocks=(THOUGHT, {"type": "text", "text": "Hello."})))
     answer = await model.ask(ask())
@@ -368,7 +364,7 @@ async def test_thoughts_are_left_out_for_another_model(
     assert sent == [{"type": "text", "text": "Hello."}]
 
 
-async def test_a_dated_name_is_the_same_model(server: FakeAnthropic, model: AnthropicModel) -> None:
+async def test_a_dated_name_is_the_same_model(server: FakeAnthropic, model: SdkModel) -> None:
     said = (THOUGHT, {"type": "text", "text": "Hello."})
     server.script = in_order(Reply(blocks=said, model="claude-haiku-4-5-20251001"))
     answer = await model.ask(ask(model=OLD))
@@ -381,7 +377,7 @@ async def test_a_dated_name_is_the_same_model(server: FakeAnthropic, model: Anth
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_an_answer_of_text_and_calls_has_nothing_native(
-    server: FakeAnthropic, model: AnthropicModel, *, streamed: bool
+    server: FakeAnthropic, model: SdkModel, *, streamed: bool
 ) -> None:
     server.script = in_order(Reply(text="Looking.", calls=(Call("look"),)))
 
@@ -391,7 +387,7 @@ async def test_an_answer_of_text_and_calls_has_nothing_native(
 
 
 async def test_thoughts_are_shown_until_there_is_a_text(
-    server: FakeAnthropic, model: AnthropicModel
+    server: FakeAnthropic, model: SdkModel
 ) -> None:
     blocks = (THOUGHT, {"type": "text", "text": "Hello."})
     server.script = in_order(Reply(blocks=blocks, gap_seconds=0.06))
@@ -404,7 +400,7 @@ async def test_thoughts_are_shown_until_there_is_a_text(
 
 
 async def test_a_fast_stream_redraws_the_message_seldom(
-    server: FakeAnthropic, model: AnthropicModel
+    server: FakeAnthropic, model: SdkModel
 ) -> None:
     server.script = in_order(Reply(text="word " * 2000))
     heard: list[str] = []
@@ -440,7 +436,7 @@ async def test_a_fast_stream_redraws_the_message_seldom(
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_every_error_says_whether_asking_again_helps(
     server: FakeAnthropic,
-    model: AnthropicModel,
+    model: SdkModel,
     status: int,
     kind: str,
     text: str,
@@ -459,7 +455,7 @@ async def test_every_error_says_whether_asking_again_helps(
 
 @pytest.mark.parametrize("kind", ["overloaded_error", "api_error", "rate_limit_error"])
 async def test_an_error_inside_a_stream_may_be_asked_again(
-    server: FakeAnthropic, model: AnthropicModel, kind: str
+    server: FakeAnthropic, model: SdkModel, kind: str
 ) -> None:
     server.script = in_order(Reply(text="So far", kind=kind, fault="error", after_events=4))
 
@@ -468,7 +464,7 @@ async def test_an_error_inside_a_stream_may_be_asked_again(
 
 
 async def test_a_refused_request_inside_a_stream_is_not_asked_again(
-    server: FakeAnthropic, model: AnthropicModel
+    server: FakeAnthropic, model: SdkModel
 ) -> None:
     server.script = in_order(Reply(text="So", kind="invalid_request_error", fault="error"))
 
@@ -480,7 +476,7 @@ async def test_a_refused_request_inside_a_stream_is_not_asked_again(
 
 @pytest.mark.parametrize(("fault", "after"), [("drop", 0), ("drop", 5), ("end", 5), ("garbage", 3)])
 async def test_a_stream_that_breaks_is_no_answer(
-    server: FakeAnthropic, model: AnthropicModel, fault: str, after: int
+    server: FakeAnthropic, model: SdkModel, fault: str, after: int
 ) -> None:
     broken = Reply(text="So far", calls=(Call("look"),), fault=fault, after_events=after)  # type: ignore[arg-type]
     server.script = in_order(broken)
@@ -491,7 +487,7 @@ async def test_a_stream_that_breaks_is_no_answer(
 
 @pytest.mark.parametrize("fault", ["drop", "garbage"])
 async def test_a_broken_answer_may_be_asked_again(
-    server: FakeAnthropic, model: AnthropicModel, fault: str
+    server: FakeAnthropic, model: SdkModel, fault: str
 ) -> None:
     server.script = in_order(Reply(text="Hello.", fault=fault))  # type: ignore[arg-type]
 
@@ -500,7 +496,7 @@ async def test_a_broken_answer_may_be_asked_again(
 
 
 async def test_a_document_that_is_no_message_may_be_asked_again(
-    server: FakeAnthropic, model: AnthropicModel
+    server: FakeAnthropic, model: SdkModel
 ) -> None:
     server.script = in_order(Reply(text="Hello.", details={"content": None}))
 
@@ -537,7 +533,7 @@ async def test_a_stream_that_falls_silent_is_given_up(
 
 async def test_nobody_listening_means_out_of_reach() -> None:
     settings = AnthropicSettings(api_key=KEY, base_url="http://127.0.0.1:1")
-    async with AnthropicModel.open(settings) as model:
+    async with aclosing(anthropic_model(settings)) as model:
         with pytest.raises(ModelUnavailableError, match="out of reach"):
             await model.ask(ask())
 
@@ -553,9 +549,7 @@ async def test_without_a_key_nothing_is_sent(
     assert server.requests == []
 
 
-async def test_many_calls_at_once_share_one_client(
-    server: FakeAnthropic, model: AnthropicModel
-) -> None:
+async def test_many_calls_at_once_share_one_client(server: FakeAnthropic, model: SdkModel) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(model.ask(ask())) for _ in range(50)]
 
@@ -567,11 +561,13 @@ async def test_many_calls_at_once_share_one_client(
 def test_the_sdk_is_imported_only_when_it_is_needed() -> None:
     program = """
 import asyncio, sys
-from bot.models.anthropic import AnthropicModel, AnthropicSettings
+from contextlib import aclosing
+from bot.models.anthropic import anthropic_model
+from bot.models.anthropic_client import AnthropicSettings
 async def main():
-    async with AnthropicModel.open(AnthropicSettings(api_key="sk-x")) as model:
+    async with aclosing(anthropic_model(AnthropicSettings(api_key="sk-x"))) as model:
         print("anthropic" in sys.modules)
-        await model.warm()
+        await model.sdk.get()
         print("anthropic.resources.messages" in sys.modules)
 asyncio.run(main())
 """

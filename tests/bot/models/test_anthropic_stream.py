@@ -6,8 +6,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from bot.agent.messages import UserMessage
+from bot.models.anthropic import LONGEST_THOUGHT, StreamedMessage
 from bot.models.anthropic_codec import answer_from
-from bot.models.anthropic_stream import LONGEST_THOUGHT, StreamedMessage
 from bot.models.base import Question
 from bot.values import Json
 

@@ -2,28 +2,104 @@
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
-from bot.models.client import Growing, Lazy
+from bot.agent.messages import Answer, Usage, UserMessage
+from bot.models.base import Question
+from bot.models.client import SHOWN_EVERY_SECONDS, Lazy, Sdk, SdkModel
+from bot.values import Json
+
+QUESTION = Question(model="m", prompt="", messages=(UserMessage("Hi"),))
 
 
-def test_a_text_is_handed_on_when_it_grew_and_never_empty() -> None:
+@dataclass
+class Growing:
+    """A streamed answer whose events are the whole text so far."""
+
+    complete: bool = True
+    shown: str = ""
+
+    @property
+    def document(self) -> Json:
+        return {"text": self.shown}
+
+    def usage(self, question: Question) -> Usage | None:
+        return None
+
+    def take(self, event: str) -> None:
+        self.shown = event
+
+
+@dataclass
+class Events:
+    """A stream of the SDK."""
+
+    texts: Sequence[str]
+    pause: float
+
+    async def __aenter__(self) -> "Events":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        for text in self.texts:
+            yield text
+            await asyncio.sleep(self.pause)
+
+
+async def heard_of(texts: Sequence[str], *, pause: float) -> list[str]:
+    """Return the texts that are handed on of an answer that grows like this."""
+
+    async def create_stream(**request: object) -> Events:
+        return Events(texts, pause)
+
+    async def nothing(**_: object) -> None:
+        return None
+
+    sdk = Sdk(
+        provider="A",
+        setting="models.a",
+        close=nothing,
+        create_raw=nothing,
+        create_stream=create_stream,
+        idle_seconds=1,
+        read_timeout=TimeoutError,
+        answered=lambda _: False,
+        code="code",
+        troubles=(),
+    )
+    model = SdkModel(
+        name="A",
+        sdk=Lazy(lambda: sdk),
+        request_for=lambda _, *, streamed: {"streamed": streamed},
+        answer_from=lambda document, _: Answer(document["text"]),
+        new_stream=Growing,
+        timeout_seconds=1,
+    )
     heard: list[str] = []
-    growing = Growing(heard.append)
+    await model.ask(QUESTION, heard.append)
+    return heard
 
-    for text in ("", "One", "One", "One two", ""):
-        growing.say(text)
+
+async def test_a_text_is_handed_on_when_it_grew_and_never_empty() -> None:
+    texts = ("", "One", "One", "One two", "One two")
+
+    heard = await heard_of(texts, pause=SHOWN_EVERY_SECONDS * 1.1)
 
     assert heard == ["One", "One two"]
 
 
-def test_after_a_text_the_next_one_is_not_due_at_once() -> None:
-    growing = Growing(lambda _: None, seconds=3600)
+async def test_after_a_text_the_next_one_is_not_handed_on_at_once() -> None:
+    heard = await heard_of(("One", "One two", "One two three"), pause=0)
 
-    before = growing.due
-    growing.say("One")
+    assert heard == ["One", "One two three"]
 
-    assert before
-    assert not growing.due
+
+async def test_a_text_that_ends_empty_is_not_handed_on_empty() -> None:
+    assert await heard_of(("One", ""), pause=0) == ["One"]
 
 
 async def test_something_slow_is_opened_once_and_beside_the_loop() -> None:

@@ -2,9 +2,11 @@
 
 import asyncio
 import sys
+from contextlib import aclosing
 
 from bot.agent.messages import Message, ToolResult, ToolResults, UserMessage
-from bot.models.anthropic import AnthropicModel, AnthropicSettings
+from bot.models.anthropic import anthropic_model
+from bot.models.anthropic_client import AnthropicSettings
 from bot.models.base import Question, ToolDescription
 
 SCHEMA = {
@@ -33,7 +35,9 @@ async def work(url: str) -> list[dict[str, object]]:
     """Work with the provider until it asks for no more calls; return their arguments."""
     messages: list[Message] = [UserMessage("Work.")]
     calls: list[dict[str, object]] = []
-    async with AnthropicModel.open(AnthropicSettings(api_key="sk-any", base_url=url)) as model:
+    async with aclosing(
+        anthropic_model(AnthropicSettings(api_key="sk-any", base_url=url))
+    ) as model:
         while True:
             tools = (ToolDescription("look", "Look.", SCHEMA),)
             said = tuple(messages)

@@ -58,7 +58,7 @@ async def ask(
     question = Question(
         model=MODEL, prompt=prompt, messages=messages, tools=tools, tools_allowed=tools_allowed
     )
-    return await OfflineModel(pace_seconds=0).ask(question)
+    return await OfflineModel(OfflineSettings(pace_seconds=0)).ask(question)
 
 
 async def calls_for(words: str) -> list[tuple[str, Json]]:
@@ -369,7 +369,7 @@ async def test_a_text_is_streamed_in_a_few_pieces() -> None:
     heard: list[str] = []
     question = Question(model=MODEL, prompt=MAIN, messages=(UserMessage("Hello"),))
 
-    answer = await OfflineModel(pace_seconds=0).ask(question, heard.append)
+    answer = await OfflineModel(OfflineSettings(pace_seconds=0)).ask(question, heard.append)
 
     assert 3 <= len(heard) <= 7
     assert heard[-1] == answer.text

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -21,7 +21,8 @@ from bot.agent.messages import (
 )
 from bot.errors import ContextTooLongError, ModelError, ModelRefusedError, ModelUnavailableError
 from bot.models.base import Question, ToolDescription
-from bot.models.openai import OpenAIModel, OpenAISettings
+from bot.models.client import SdkModel
+from bot.models.openai import OpenAISettings, openai_model
 from bot.models.openai_codec import answer_from, calls_in, request_for
 from bot.values import Json
 from tests.fakes.model_server import KEY, Call, Reply, in_order
@@ -30,7 +31,7 @@ from tests.fakes.pictures import PICTURES
 
 TOOL = ToolDescription("look", "Look something up.", {"type": "object", "properties": {}})
 
-Opener = Callable[..., AbstractAsyncContextManager[OpenAIModel]]
+Opener = Callable[..., AbstractAsyncContextManager[SdkModel]]
 
 
 @pytest.fixture
@@ -42,16 +43,16 @@ async def server() -> AsyncIterator[FakeOpenAI]:
 @pytest.fixture
 def opened(server: FakeOpenAI) -> Opener:
     @asynccontextmanager
-    async def open_model(**settings: object) -> AsyncIterator[OpenAIModel]:
+    async def open_model(**settings: object) -> AsyncIterator[SdkModel]:
         given = {"api_key": KEY, "base_url": f"{server.url}/v1", "timeout_seconds": 20, **settings}
-        async with OpenAIModel.open(OpenAISettings.model_validate(given)) as model:
+        async with aclosing(openai_model(OpenAISettings.model_validate(given))) as model:
             yield model
 
     return open_model
 
 
 @pytest.fixture
-async def model(opened: Opener) -> AsyncIterator[OpenAIModel]:
+async def model(opened: Opener) -> AsyncIterator[SdkModel]:
     async with opened() as given:
         yield given
 
@@ -69,7 +70,7 @@ def ask(*messages: Message, person: str = "", tools_allowed: bool = True) -> Que
 
 
 async def test_images_are_sent_as_addresses_that_hold_them(
-    server: FakeOpenAI, model: OpenAIModel
+    server: FakeOpenAI, model: SdkModel
 ) -> None:
     shown = tuple(Image(kind, data) for kind, data in PICTURES.items())
 
@@ -91,7 +92,7 @@ def unheard(_: str) -> None:
 
 
 async def test_a_history_is_written_in_the_words_of_chat_completions(
-    server: FakeOpenAI, model: OpenAIModel
+    server: FakeOpenAI, model: SdkModel
 ) -> None:
     calls = (ToolCall("a", "look", {"at": 1}), ToolCall("b", "look", malformed="{"))
     results = ToolResults((ToolResult("a", "Found."), ToolResult("b", "No JSON.")), "Hurry.")
@@ -173,7 +174,7 @@ async def test_a_server_of_ones_own_needs_no_key(server: FakeOpenAI, opened: Ope
 
 
 async def test_without_key_and_address_nothing_is_sent() -> None:
-    async with OpenAIModel.open(OpenAISettings()) as model:
+    async with aclosing(openai_model(OpenAISettings())) as model:
         with pytest.raises(ModelError, match=r"models\.openai\.base_url"):
             await model.ask(ask())
 
@@ -189,7 +190,7 @@ async def test_without_key_and_address_nothing_is_sent() -> None:
     ],
 )
 async def test_every_reason_to_stop_is_known(
-    server: FakeOpenAI, model: OpenAIModel, finish: str, expected: StopReason, *, streamed: bool
+    server: FakeOpenAI, model: SdkModel, finish: str, expected: StopReason, *, streamed: bool
 ) -> None:
     server.script = in_order(Reply(text="So far.", stop=finish))
 
@@ -202,7 +203,7 @@ async def test_every_reason_to_stop_is_known(
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
 async def test_a_call_of_an_answer_that_was_cut_is_not_made(
-    server: FakeOpenAI, model: OpenAIModel, finish: str, *, streamed: bool
+    server: FakeOpenAI, model: SdkModel, finish: str, *, streamed: bool
 ) -> None:
     server.script = in_order(Reply(text="I will", calls=(Call("look", '{"a'),), stop=finish))
 
@@ -213,7 +214,7 @@ async def test_a_call_of_an_answer_that_was_cut_is_not_made(
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_calls_that_end_with_stop_are_made_all_the_same(
-    server: FakeOpenAI, model: OpenAIModel, *, streamed: bool
+    server: FakeOpenAI, model: SdkModel, *, streamed: bool
 ) -> None:
     server.script = in_order(Reply(calls=(Call("look", {"at": 1}),), stop="stop"))
 
@@ -232,7 +233,7 @@ async def test_calls_that_end_with_stop_are_made_all_the_same(
     ],
 )
 async def test_arguments_that_are_no_object_are_kept_as_text(
-    server: FakeOpenAI, model: OpenAIModel, raw: str, *, streamed: bool
+    server: FakeOpenAI, model: SdkModel, raw: str, *, streamed: bool
 ) -> None:
     server.script = in_order(Reply(calls=(Call("look", raw, "a"),)), Reply(text="Sorry."))
 
@@ -292,9 +293,7 @@ async def test_calls_in_the_text_are_made_when_that_is_switched_on(
     assert answer.stop is StopReason.TOOL_CALLS
 
 
-async def test_calls_in_the_text_stay_text_otherwise(
-    server: FakeOpenAI, model: OpenAIModel
-) -> None:
+async def test_calls_in_the_text_stay_text_otherwise(server: FakeOpenAI, model: SdkModel) -> None:
     server.script = in_order(Reply(text=FENCED))
 
     answer = await model.ask(ask())
@@ -344,7 +343,7 @@ def test_several_calls_in_a_text_have_ids_of_their_own() -> None:
 )
 async def test_every_error_says_whether_asking_again_helps(
     server: FakeOpenAI,
-    model: OpenAIModel,
+    model: SdkModel,
     status: int,
     kind: str,
     text: str,
@@ -365,7 +364,7 @@ async def test_every_error_says_whether_asking_again_helps(
     ("fault", "after"), [("error", 3), ("drop", 0), ("drop", 3), ("end", 3), ("garbage", 2)]
 )
 async def test_a_stream_that_breaks_is_no_answer(
-    server: FakeOpenAI, model: OpenAIModel, fault: str, after: int
+    server: FakeOpenAI, model: SdkModel, fault: str, after: int
 ) -> None:
     broken = Reply(
         text="So far, so good",
