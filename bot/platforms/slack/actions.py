@@ -6,6 +6,8 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
+from slack_sdk.web.async_client import AsyncWebClient
+
 from bot.conversations.command_lines import CommandGroup
 from bot.conversations.command_table import COMMANDS
 from bot.errors import DeliveryError
@@ -83,7 +85,9 @@ async def open_send_form(admitted: AdmittedInteraction, body: Json, run: str) ->
     try:
         await admitted.receiver.outlet.sender.ask(
             admitted.place.workspace,
-            lambda client: client.views_open(trigger_id=str(body.get("trigger_id")), view=form),
+            AsyncWebClient.views_open,
+            trigger_id=str(body.get("trigger_id")),
+            view=form,
         )
     except DeliveryError as error:
         log.info("The form for %s is not open: %s", admitted.event_id, error)
@@ -122,9 +126,9 @@ async def _carry_out(admitted: AdmittedInteraction, body: Json, command: str) ->
     try:
         await admitted.receiver.outlet.sender.ask(
             admitted.place.workspace,
-            lambda client: client.views_open(
-                trigger_id=str(body.get("trigger_id")), view=blocks.reading(reply)
-            ),
+            AsyncWebClient.views_open,
+            trigger_id=str(body.get("trigger_id")),
+            view=blocks.reading(reply),
         )
     except DeliveryError as error:
         log.info("The answer to %s opens no window: %s", admitted.event_id, error)

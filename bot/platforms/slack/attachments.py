@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from functools import partial
 
+from slack_sdk.web.async_client import AsyncWebClient
+
 from bot.agent.sanitizer import one_line
 from bot.errors import DeliveryError
 from bot.platforms.messages import Attachment
@@ -68,7 +70,7 @@ class Attachments:
             raise DeliveryError(NOT_INSTALLED, permanent=True)
         if file.get("file_access") == _ASK:
             answer = await self._sender.ask(
-                workspace, lambda client: client.files_info(file=str(file["id"]))
+                workspace, AsyncWebClient.files_info, file=str(file["id"])
             )
             file = dict(answer["file"])
         address = str(file.get("url_private_download") or file.get("url_private") or "")

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from bot.platforms.messaging.pacing import Pace
+from bot.platforms.messaging.pacing import Pace, Spacing
 
 #: Slack accepts per minute about 50 edits, 100 additions to streams, 20 starts and 20 ends of
 #: streams (its tiers 3, 4 and 2).
@@ -121,25 +121,22 @@ class BudgetedPace(Pace):
     """The pace of one message, within the budget of its workspace.
 
     Args:
-        spacing: The interval between the edits of this message.
-        budget: Returns the budget of the next request; `None` if it needs no budget.
+        limits: Returns the spacing and the budget of the next request; `None` if it needs none.
         urgent: Returns True if the waiting request is urgent.
     """
 
     def __init__(
         self,
-        spacing: Pace,
-        budget: Callable[[], RequestBudget | None],
+        limits: Callable[[], tuple[Spacing, RequestBudget | None]],
         *,
         urgent: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._spacing = spacing
-        self._budget = budget
+        self._limits = limits
         self._urgent = urgent
 
     async def turn(self, *, final: bool) -> None:
         """Wait until a send may start."""
-        await self._spacing.turn(final=final)
-        budget = self._budget()
+        spacing, budget = self._limits()
+        await spacing.turn(final=final)
         if budget is not None:
             await budget.turn(urgent=_always if final else self._urgent)

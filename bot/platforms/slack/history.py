@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from slack_sdk.web.async_client import AsyncWebClient
+
 from bot.errors import DeliveryError
 from bot.platforms.messages import PastMessage, message_key
 from bot.platforms.slack import speech
@@ -63,12 +65,11 @@ class History:
         for _ in range(MAX_PAGES):
             if place.thread:
                 response = await self._sender.ask(
-                    place.workspace,
-                    lambda client: client.conversations_replies(ts=place.thread, **asked),
+                    place.workspace, AsyncWebClient.conversations_replies, ts=place.thread, **asked
                 )
             else:
                 response = await self._sender.ask(
-                    place.workspace, lambda client: client.conversations_history(**asked)
+                    place.workspace, AsyncWebClient.conversations_history, **asked
                 )
             page: Json = dict(response.data) if isinstance(response.data, dict) else {}
             found += page.get("messages") or ()

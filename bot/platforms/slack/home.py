@@ -2,6 +2,8 @@
 
 import logging
 
+from slack_sdk.web.async_client import AsyncWebClient
+
 from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
 from bot.platforms.messaging.intake import outcome
@@ -27,7 +29,9 @@ async def show(receiver: SlackReceiver, person: SlackUser) -> None:
     try:
         await receiver.outlet.sender.ask(
             person.workspace,
-            lambda client: client.views_publish(user_id=person.account, view=view),
+            AsyncWebClient.views_publish,
+            user_id=person.account,
+            view=view,
         )
     except DeliveryError as error:
         log.info("The Home tab of %s is not shown: %s", person.account, error)

@@ -2,22 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bot.conversations.access import is_private
 from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun, RunCard, not_kept
 from bot.platforms.messaging.cards import CardMessage
 from bot.platforms.messaging.live import FILE_NAME, LEAVE_SECONDS, GrowingReply, LiveMessage
-from bot.platforms.messaging.pacing import Pace, Spacing
+from bot.platforms.messaging.pacing import Spacing
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import blocks
-from bot.platforms.slack.abilities import Abilities, Ability
 from bot.platforms.slack.budget import BudgetedPace, RequestBudget, WorkspaceBudgets
 from bot.platforms.slack.problems import CONTENT, STILL_THERE, STREAMING, RefusedError
 from bot.platforms.slack.sending import FINAL_REST_SECONDS, Draft, Sender, made_harmless
-from bot.platforms.slack.status import PROCESSING, Status
+from bot.platforms.slack.status import PROCESSING, Ability, Status
 from bot.platforms.slack.texts import (
     MOST_CHARACTERS,
     NO_ANSWER,
@@ -42,31 +40,32 @@ class SlackMessage(LiveMessage[Draft]):
     """A message in the thread of a place, or in its channel if the place has no thread.
 
     Args:
-        sender: Sends the message.
+        sender: See below.
         place: The place of the message.
         message_id: The id of a message from an earlier process; empty for none.
         begun: Called with the id of each message that is posted.
 
     Attributes:
+        sender: Sends the message.
         place: The current or future place of the message.
     """
 
     def __init__(self, sender: Sender, place: Place, *, message_id: str, begun: OnBegun) -> None:
         super().__init__(message_id, begun)
+        self.sender = sender
         self.place = place
-        self._sender = sender
 
     async def text(self) -> str:
         """Return the visible text of the message."""
-        return await self._sender.text_of(self.place, self.message_id)
+        return await self.sender.text_of(self.place, self.message_id)
 
     async def post(self, draft: Draft) -> str:
         """Post the message in its place."""
-        return await self._sender.post(self.place, draft)
+        return await self.sender.post(self.place, draft)
 
     async def edit(self, draft: Draft, *, final: bool) -> DeliveryError | None:
         """Edit the message; return the error if it can never, or not soon enough, be edited."""
-        sender, place, message_id = self._sender, self.place, self.message_id
+        sender, place, message_id = self.sender, self.place, self.message_id
         try:
             try:
                 await sender.edit(place, message_id, draft, final=final)
@@ -92,7 +91,7 @@ class SlackMessage(LiveMessage[Draft]):
 
     async def delete(self, message_id: str) -> None:
         """Delete an earlier message."""
-        await self._sender.delete(self.place, message_id)
+        await self.sender.delete(self.place, message_id)
 
     def leave_thread(self) -> bool:
         """Continue with a new message outside of the thread; return False if that is impossible.
@@ -132,11 +131,10 @@ class SlackCard(CardMessage[Draft]):
         pauses: tuple[float, ...],
     ) -> None:
         message = SlackMessage(sender, card.place, message_id=card.message_id, begun=not_kept)
-
-        def budget() -> RequestBudget | None:
-            return budgets.edits[card.place.workspace] if message.message_id else None
-
-        pace = BudgetedPace(Spacing(seconds), budget, urgent=lambda: self.final)
+        spacing, edits = Spacing(seconds), budgets.edits[card.place.workspace]
+        pace = BudgetedPace(
+            lambda: (spacing, edits if message.message_id else None), urgent=lambda: self.final
+        )
         super().__init__(message, pace, tasks, pauses=pauses)
 
     def render(self, card: RunCard) -> tuple[str, Draft]:
@@ -154,100 +152,54 @@ class SlackCard(CardMessage[Draft]):
             await super().draw(card)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyOptions:
-    """The limits of replies and the features that they use.
-
-    Attributes:
-        edit_seconds: The least time between two edits of one message.
-        grow_seconds: The least time between two additions to one stream.
-    """
-
-    status: Status
-    abilities: Abilities
-    budgets: WorkspaceBudgets
-    edit_seconds: float
-    grow_seconds: float = GROW_SECONDS
-
-
-@dataclass(slots=True)
-class _Stream:
-    """A message that grows as a Slack stream.
-
-    Attributes:
-        shown: The text of the stream so far, escaped.
-        begun: Whether the message exists.
-    """
-
-    shown: str = ""
-    begun: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Rhythm(Pace):
-    """The pace of a reply: `growing` while it is a stream, then `editing`."""
-
-    growing: Pace
-    editing: Pace
-    grows: Callable[[], bool]
-
-    async def turn(self, *, final: bool) -> None:
-        """Wait until the next request may start."""
-        await (self.growing if self.grows() else self.editing).turn(final=final)
-
-
 class SlackReply(GrowingReply[Draft]):
     """A reply on Slack: a stream if Slack supports it, else a message that is edited.
 
     Args:
-        sender: Sends the messages.
-        tasks: Owns the task of the edits.
-        options: The limits and features.
-        place: The place of the reply.
+        message: The first message of the reply.
         owner: The user who gets the reply.
-        message_id: The id of the message from an earlier process; empty for none.
-        begun: Called with the id of each message that is posted.
+        tasks: Owns the task of the edits.
+        status: Shows that the bot works, and knows the features of the workspace.
+        budgets: Limit the requests per workspace.
+        edit_seconds: The least time between two edits of one message.
+        grow_seconds: The least time between two additions to one stream.
     """
 
     _message: SlackMessage
 
     def __init__(
         self,
-        sender: Sender,
-        tasks: Tasks,
-        options: ReplyOptions,
-        place: Place,
+        message: SlackMessage,
         owner: Identity,
+        tasks: Tasks,
+        status: Status,
+        budgets: WorkspaceBudgets,
         *,
-        message_id: str,
-        begun: OnBegun,
+        edit_seconds: float,
+        grow_seconds: float,
     ) -> None:
-        self._sender = sender
-        self._options = options
-        self._place = place
+        self._sender, self._place = message.sender, message.place
         self._owner = owner
-        streams = place.thread and not message_id and options.abilities.has(Ability.STREAM, place)
-        self._stream = _Stream() if streams else None
+        self._status = status
+        self._budgets = budgets
+        fresh = self._place.thread and not message.message_id
+        streams = fresh and status.abilities.has(Ability.STREAM, self._place)
+        #: The text of the stream so far, escaped; `None` if the message is edited.
+        self._stream = "" if streams else None
         #: The state of the thread's session that was sent with the end of the stream.
         self._session = ""
         self._working = True
-        message = SlackMessage(sender, place, message_id=message_id, begun=begun)
-        budgets, workspace = options.budgets, place.workspace
+        self._growing, self._editing = Spacing(grow_seconds), Spacing(edit_seconds)
+        super().__init__(message, BudgetedPace(self._limits), tasks)
+        status.begin(self._place)
 
-        def growths() -> RequestBudget | None:
-            begun = self._stream is not None and self._stream.begun
-            return budgets.growths[workspace] if begun else None
-
-        def edits() -> RequestBudget | None:
-            return budgets.edits[workspace] if message.message_id else None
-
-        pace = _Rhythm(
-            growing=BudgetedPace(Spacing(options.grow_seconds), growths),
-            editing=BudgetedPace(Spacing(options.edit_seconds), edits),
-            grows=lambda: self._stream is not None,
-        )
-        super().__init__(message, pace, tasks)
-        options.status.begin(place)
+    def _limits(self) -> tuple[Spacing, RequestBudget | None]:
+        """Return the pace of the next request; the first one needs no budget of these."""
+        if self._stream is not None:
+            spacing, budgets = self._growing, self._budgets.growths
+        else:
+            spacing, budgets = self._editing, self._budgets.edits
+        return spacing, budgets[self._place.workspace] if self._message.message_id else None
 
     async def _preview(self, text: str) -> str:
         return newest(await made_harmless(whole_words(text)))
@@ -267,51 +219,47 @@ class SlackReply(GrowingReply[Draft]):
         if self._stream is None or not await self._extend(self._stream, text):
             await super()._grow(text)
 
-    async def _extend(self, stream: _Stream, text: str) -> bool:
-        """Extend the stream to a text; return False if the stream had to be abandoned."""
+    async def _extend(self, shown: str, text: str) -> bool:
+        """Extend the stream from one text to another; return False if it had to be abandoned."""
         markdown = await made_harmless(settled(text), growing=True)
-        if not markdown.startswith(stream.shown):
-            log.info("A reply is edited from now on: what was shown of it has changed")
-            await self._leave_stream()
+        if not markdown.startswith(shown):
+            await self._leave_stream("what was shown of it has changed")
             return False
         if len(markdown) > MOST_CHARACTERS:
             # `finish` divides the text into messages.
             markdown = settled(markdown[:MOST_CHARACTERS])
-        more = markdown[len(stream.shown) :]
+        more = markdown[len(shown) :]
         if not more.strip():
             return True
-        try:
-            await self._append(stream, more)
-        except DeliveryError as error:
-            if stream.begun and not error.permanent and not error.fate_unknown:
-                raise
-            log.info("A reply is edited from now on: %s", error)
-            await self._leave_stream()
-            return False
-        stream.shown = markdown
-        return True
-
-    async def _append(self, stream: _Stream, more: str) -> None:
-        if stream.begun:
-            await self._sender.append_stream(self._place, self._message.message_id, more)
-            return
-        if not self._options.budgets.streams[self._place.workspace].take_now():
-            raise DeliveryError("Too many answers begin at once.")
-        try:
-            message_id = await self._sender.start_stream(self._place, self._owner, more)
-        except RefusedError as error:
-            self._options.abilities.lost(Ability.STREAM, self._place, error)
-            raise
-        stream.begun = True
-        self._message.adopt(message_id)
-
-    async def _leave_stream(self) -> None:
-        """End the stream, so that the message can be edited from now on."""
-        stream, self._stream = self._stream, None
-        if stream is None or not stream.begun:
-            return
         message_id = self._message.message_id
         try:
+            if message_id:
+                await self._sender.append_stream(self._place, message_id, more)
+            elif self._budgets.streams[self._place.workspace].take_now():
+                begun = await self._sender.start_stream(self._place, self._owner, more)
+                self._message.adopt(begun)
+            else:
+                await self._leave_stream("too many answers begin at once")
+                return False
+        except DeliveryError as error:
+            if message_id and not error.permanent and not error.fate_unknown:
+                raise
+            if isinstance(error, RefusedError) and not message_id:
+                self._status.abilities.lost(Ability.STREAM, self._place, error)
+            await self._leave_stream(str(error))
+            return False
+        self._stream = markdown
+        return True
+
+    async def _leave_stream(self, reason: str = "") -> None:
+        """End the stream, so that the message can be edited from now on; log a given reason."""
+        if reason:
+            log.info("A reply is edited from now on: %s", reason)
+        streamed, self._stream = self._stream is not None, None
+        if not streamed or not self._message.message_id:
+            return
+        try:
+            message_id = self._message.message_id
             await self._sender.stop_stream(self._place, message_id, session=PROCESSING)
         except DeliveryError as error:
             log.debug("A stream had ended before: %s", error)
@@ -320,12 +268,9 @@ class SlackReply(GrowingReply[Draft]):
 
     async def _finish_first(self, markdown: str) -> None:
         """End the stream with the final text, or edit the message."""
-        stream = self._stream
-        if stream is None or not stream.begun:
-            self._stream = None
-        elif markdown.startswith(stream.shown.rstrip()):
-            state = self._options.status.after(self._place)
-            rest, message_id = markdown[len(stream.shown) :], self._message.message_id
+        shown, message_id = self._stream, self._message.message_id
+        if shown is not None and message_id and markdown.startswith(shown.rstrip()):
+            state, rest = self._status.after(self._place), markdown[len(shown) :]
             try:
                 await self._sender.stop_stream(self._place, message_id, rest, session=state)
             except DeliveryError as error:
@@ -355,6 +300,6 @@ class SlackReply(GrowingReply[Draft]):
         if self._working:
             self._working = False
             if abandoned:
-                self._options.status.leave(self._place)
+                self._status.leave(self._place)
             else:
-                self._options.status.end(self._place, session=self._session)
+                self._status.end(self._place, session=self._session)

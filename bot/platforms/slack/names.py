@@ -6,6 +6,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from slack_sdk.web.async_client import AsyncWebClient
+
 from bot.agent.sanitizer import one_line
 from bot.errors import DeliveryError
 from bot.platforms.slack.people import SlackUser
@@ -53,7 +55,7 @@ class Names:
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 answer = await self._sender.ask(
-                    user.workspace, lambda client: client.users_info(user=user.account)
+                    user.workspace, AsyncWebClient.users_info, user=user.account
                 )
         except (DeliveryError, TimeoutError) as error:
             log.info("The name of %s is not known: %s", user.account, error or "no answer")

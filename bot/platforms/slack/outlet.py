@@ -25,12 +25,11 @@ from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route,
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.messaging.texts import KEPT, decision
 from bot.platforms.slack import blocks, texts
-from bot.platforms.slack.abilities import Abilities
 from bot.platforms.slack.answers import PrivateAnswers, Recipient
 from bot.platforms.slack.budget import WorkspaceBudgets
 from bot.platforms.slack.clients import Clients
 from bot.platforms.slack.history import History
-from bot.platforms.slack.live import GROW_SECONDS, ReplyOptions, SlackCard, SlackReply
+from bot.platforms.slack.live import GROW_SECONDS, SlackCard, SlackMessage, SlackReply
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.people import SlackUser
 from bot.platforms.slack.sending import PAUSES, Draft, Sender, made_harmless
@@ -120,16 +119,8 @@ class SlackOutlet(MessagingOutlet):
         self._questions: OrderedDict[str, ShownQuestion | None] = OrderedDict()
         self._names = Names(self.sender)
         self._history = History(clients, self.sender, self._names, settings.api_url)
-        abilities = Abilities()
-        self._status = Status(self.sender, abilities, tasks, refresh_seconds=tempo.refresh_seconds)
+        self._status = Status(self.sender, tasks, refresh_seconds=tempo.refresh_seconds)
         self._tasks = tasks
-        self._reply_options = ReplyOptions(
-            status=self._status,
-            abilities=abilities,
-            budgets=self.budgets,
-            edit_seconds=tempo.edit_seconds,
-            grow_seconds=tempo.grow_seconds,
-        )
         super().__init__(NOWHERE)
 
     # -- acknowledgements and status -------------------------------------------------------------
@@ -197,14 +188,15 @@ class SlackOutlet(MessagingOutlet):
         begun: OnBegun = not_kept,
     ) -> SlackReply:
         """Begin a reply, or continue the reply with the given message id."""
+        message = SlackMessage(self.sender, place, message_id=message_id, begun=begun)
         return SlackReply(
-            self.sender,
-            self._tasks,
-            self._reply_options,
-            place,
+            message,
             owner,
-            message_id=message_id,
-            begun=begun,
+            self._tasks,
+            self._status,
+            self.budgets,
+            edit_seconds=self._tempo.edit_seconds,
+            grow_seconds=self._tempo.grow_seconds,
         )
 
     def _begin_card(self, card: RunCard) -> SlackCard:

@@ -4,9 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 from slack_sdk.errors import SlackClientError
@@ -24,8 +24,6 @@ from bot.values import Identity, Json, Place
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 #: Backoff before each further attempt to send a message that follows others of the same text.
 PAUSES = (2.0, 5.0)
 #: Longest pause of edits that a rate-limit answer causes, in seconds; then an edit is tried again.
@@ -33,7 +31,11 @@ LONGEST_REST_SECONDS = 60.0
 #: Longest wait of a final text for its edit, in seconds; then it is posted as a new message.
 FINAL_REST_SECONDS = 5.0
 
-Request = Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
+#: A method of the Web API, such as `AsyncWebClient.chat_update`.
+Method = Callable[..., Awaitable[AsyncSlackResponse]]
+
+#: Slack must not turn names and addresses in a text into mentions and links.
+_UNPARSED = {"parse": "none", "link_names": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,20 +55,13 @@ class Draft:
 
     def content(self) -> dict[str, Any]:
         """Return the content arguments of a request; Slack does not parse names or links."""
-        shown: dict[str, Any] = (
-            {"blocks": list(self.blocks), "text": self.mrkdwn or self.markdown}
-            if self.blocks
-            else {"markdown_text": self.markdown}
-        )
-        return shown | {"parse": "none", "link_names": False}
+        if not self.blocks:
+            return {"markdown_text": self.markdown, **_UNPARSED}
+        return {"blocks": list(self.blocks), **self.plain()}
 
     def plain(self) -> dict[str, Any]:
         """Return the content without blocks and Markdown, which Slack always accepts."""
-        return {
-            "text": self.mrkdwn or self.markdown,
-            "parse": "none",
-            "link_names": False,
-        }
+        return {"text": self.mrkdwn or self.markdown, **_UNPARSED}
 
 
 class Sender:
@@ -92,8 +87,8 @@ class Sender:
         #: Posts the messages of one thread or channel one after another, in their order.
         self._posting = Queues()
 
-    async def ask(self, workspace: str, request: Request) -> AsyncSlackResponse:
-        """Make a request with the token of a workspace.
+    async def ask(self, workspace: str, method: Method, **arguments: Any) -> AsyncSlackResponse:
+        """Call a method of the Web API with the token of a workspace.
 
         Raises:
             RefusedError: Slack refuses the request permanently.
@@ -101,13 +96,35 @@ class Sender:
         """
         client = await self._clients.client_for(workspace)
         try:
-            return await _made(request, client)
+            return await _made(method(client, **arguments))
         except RefusedError as error:
             # The bot may have been reinstalled with another token.
             fresh = await self._clients.fresh(workspace, client) if error.token_refused else None
             if fresh is None:
                 raise
-        return await _made(request, fresh)
+        return await _made(method(fresh, **arguments))
+
+    async def _send(
+        self, place: Place, draft: Draft, method: Method, **where: object
+    ) -> AsyncSlackResponse:
+        """Send a draft to the channel of a place, in its plain form if Slack refuses the content.
+
+        Args:
+            place: The place.
+            draft: The content of the message.
+            method: Sends the message.
+            where: The further arguments of the method.
+        """
+        where |= {"channel": place.channel}
+        try:
+            return await self.ask(place.workspace, method, **where, **draft.content())
+        except RefusedError as error:
+            if error.code not in problems.CONTENT:
+                raise
+            log.warning(
+                "Slack does not take a message as it is (%s); it goes out plain", error.code
+            )
+        return await self.ask(place.workspace, method, **where, **draft.plain())
 
     async def post(self, place: Place, draft: Draft) -> str:
         """Post a message in the thread of a place, or in its channel; return its id.
@@ -116,26 +133,15 @@ class Sender:
             RefusedError: Slack refuses the message in this place.
             DeliveryError: The message cannot be sent now, or its fate is unknown.
         """
-
-        async def post(content: dict[str, Any]) -> str:
-            return await self._begin(
+        async with self._posting.turn(thread_of(place)):
+            answer = await self._send(
                 place,
-                lambda client: client.chat_postMessage(
-                    channel=place.channel,
-                    thread_ts=place.thread or None,
-                    unfurl_links=False,
-                    unfurl_media=False,
-                    **content,
-                ),
+                draft,
+                AsyncWebClient.chat_postMessage,
+                thread_ts=place.thread or None,
+                unfurl_links=False,
+                unfurl_media=False,
             )
-
-        return await self._with_either(draft, post)
-
-    async def _begin(self, place: Place, request: Request) -> str:
-        """Request a new message, after earlier requests for the same place; return its id."""
-        key = (place.workspace, place.channel, place.thread)
-        async with self._posting.turn(key):
-            answer = await self.ask(place.workspace, request)
         return str(answer["ts"])
 
     async def edit(
@@ -153,21 +159,14 @@ class Sender:
             RefusedError: The message is gone or cannot be edited.
             DeliveryError: The message cannot be edited now.
         """
-
-        async def edit(content: dict[str, Any]) -> None:
-            # Wait until Slack's rate limit allows edits in the workspace.
-            left = self._rests.get(place.workspace, 0.0) - self._now()
-            if final and left > FINAL_REST_SECONDS:
-                raise DeliveryError(problems.BUSY, retry_after_seconds=left)
-            if left > 0:
-                await asyncio.sleep(left)
-            await self.ask(
-                place.workspace,
-                lambda client: client.chat_update(channel=place.channel, ts=message_id, **content),
-            )
-
+        # Wait until Slack's rate limit allows edits in the workspace.
+        left = self._rests.get(place.workspace, 0.0) - self._now()
+        if final and left > FINAL_REST_SECONDS:
+            raise DeliveryError(problems.BUSY, retry_after_seconds=left)
+        if left > 0:
+            await asyncio.sleep(left)
         try:
-            await self._with_either(draft, edit)
+            await self._send(place, draft, AsyncWebClient.chat_update, ts=message_id)
         except DeliveryError as error:
             if error.retry_after_seconds:
                 until = self._now() + min(error.retry_after_seconds, LONGEST_REST_SECONDS)
@@ -182,13 +181,12 @@ class Sender:
         """
         response = await self.ask(
             place.workspace,
-            lambda client: client.conversations_replies(
-                channel=place.channel,
-                ts=place.thread or message_id,
-                oldest=message_id,
-                latest=message_id,
-                inclusive=True,
-            ),
+            AsyncWebClient.conversations_replies,
+            channel=place.channel,
+            ts=place.thread or message_id,
+            oldest=message_id,
+            latest=message_id,
+            inclusive=True,
         )
         found = [each for each in response.get("messages") or () if each.get("ts") == message_id]
         return str(found[0].get("text") or "") if found else ""
@@ -200,19 +198,13 @@ class Sender:
             RefusedError: Slack refuses the message in this place.
             DeliveryError: The message cannot be sent now.
         """
-
-        async def whisper(content: dict[str, Any]) -> None:
-            await self.ask(
-                place.workspace,
-                lambda client: client.chat_postEphemeral(
-                    channel=place.channel,
-                    user=account,
-                    thread_ts=place.thread or None,
-                    **content,
-                ),
-            )
-
-        await self._with_either(draft, whisper)
+        await self._send(
+            place,
+            draft,
+            AsyncWebClient.chat_postEphemeral,
+            user=account,
+            thread_ts=place.thread or None,
+        )
 
     async def post_rest(self, place: Place, parts: MessageParts) -> tuple[str, ...]:
         """Post all parts of a text but the first: as messages, or as a file if they are too many.
@@ -221,8 +213,23 @@ class Sender:
             DeliveryError: A part was not accepted. The fate of the whole text is then unknown,
                 since its first part is posted already.
         """
-        if parts.long and await self._upload(place, parts):
-            return ()
+        if parts.long:
+            try:
+                await self.ask(
+                    place.workspace,
+                    AsyncWebClient.files_upload_v2,
+                    content=parts.whole,
+                    filename=parts.name,
+                    title=parts.name,
+                    snippet_type="markdown",
+                    channel=place.channel,
+                    thread_ts=place.thread or None,
+                    initial_comment=texts.IN_FILE,
+                )
+            except DeliveryError as error:
+                log.info("A text goes out in messages, since a file does not: %s", error)
+            else:
+                return ()
         return tuple(
             [await self.post_next(place, Draft(markdown=part)) for part in parts.texts[1:]]
         )
@@ -234,38 +241,18 @@ class Sender:
             DeliveryError: The message was not accepted. The fate of the whole text is then unknown,
                 since its first part is posted already.
         """
-        for pause in self._pauses:
-            try:
-                return await self.post(place, draft)
-            except DeliveryError as error:
-                if error.permanent or error.fate_unknown:
-                    raise _begun(error) from error
-                log.info("The rest of a message is tried again: %s", error)
-            await asyncio.sleep(pause)
         try:
+            for pause in self._pauses:
+                try:
+                    return await self.post(place, draft)
+                except DeliveryError as error:
+                    if error.permanent or error.fate_unknown:
+                        raise
+                    log.info("The rest of a message is tried again: %s", error)
+                await asyncio.sleep(pause)
             return await self.post(place, draft)
         except DeliveryError as error:
-            raise _begun(error) from error
-
-    async def _upload(self, place: Place, parts: MessageParts) -> bool:
-        """Upload the whole text as a snippet; return True if Slack accepted it."""
-        try:
-            await self.ask(
-                place.workspace,
-                lambda client: client.files_upload_v2(
-                    content=parts.whole,
-                    filename=parts.name,
-                    title=parts.name,
-                    snippet_type="markdown",
-                    channel=place.channel,
-                    thread_ts=place.thread or None,
-                    initial_comment=texts.IN_FILE,
-                ),
-            )
-        except DeliveryError as error:
-            log.info("A text goes out in messages, since a file does not: %s", error)
-            return False
-        return True
+            raise DeliveryError(str(error), fate_unknown=True) from error
 
     async def delete(self, place: Place, message_id: str) -> None:
         """Delete a message of ours.
@@ -274,8 +261,7 @@ class Sender:
             DeliveryError: The message was not deleted, or did not exist any more.
         """
         await self.ask(
-            place.workspace,
-            lambda client: client.chat_delete(channel=place.channel, ts=message_id),
+            place.workspace, AsyncWebClient.chat_delete, channel=place.channel, ts=message_id
         )
 
     async def react(self, place: Place, name: str, *, away: bool = False) -> None:
@@ -284,11 +270,10 @@ class Sender:
         Raises:
             DeliveryError: The reaction could not be added or removed.
         """
-        where = {"channel": place.channel, "timestamp": place.message, "name": name}
-        if away:
-            await self.ask(place.workspace, lambda client: client.reactions_remove(**where))
-        else:
-            await self.ask(place.workspace, lambda client: client.reactions_add(**where))
+        change: Method = AsyncWebClient.reactions_remove if away else AsyncWebClient.reactions_add
+        await self.ask(
+            place.workspace, change, channel=place.channel, timestamp=place.message, name=name
+        )
 
     async def direct(self, workspace: str, account: str) -> Place:
         """Return the place of the direct messages with a user.
@@ -297,7 +282,7 @@ class Sender:
             RefusedError: Slack refuses direct messages with that user.
             DeliveryError: The place cannot be looked up now.
         """
-        answer = await self.ask(workspace, lambda client: client.conversations_open(users=account))
+        answer = await self.ask(workspace, AsyncWebClient.conversations_open, users=account)
         channel: Json = answer["channel"]
         return Place("slack", workspace, str(channel["id"]))
 
@@ -311,16 +296,17 @@ class Sender:
             DeliveryError: The stream cannot be started now, or its fate is unknown.
         """
         home = owner.workspace if owner.workspace.startswith("T") else team_of(place.workspace)
-        return await self._begin(
-            place,
-            lambda client: client.chat_startStream(
+        async with self._posting.turn(thread_of(place)):
+            answer = await self.ask(
+                place.workspace,
+                AsyncWebClient.chat_startStream,
                 channel=place.channel,
                 thread_ts=place.thread,
                 markdown_text=markdown,
                 recipient_team_id=home,
                 recipient_user_id=owner.account,
-            ),
-        )
+            )
+        return str(answer["ts"])
 
     async def append_stream(self, place: Place, message_id: str, markdown: str) -> None:
         """Append text to a streamed message.
@@ -331,9 +317,10 @@ class Sender:
         """
         await self.ask(
             place.workspace,
-            lambda client: client.chat_appendStream(
-                channel=place.channel, ts=message_id, markdown_text=markdown
-            ),
+            AsyncWebClient.chat_appendStream,
+            channel=place.channel,
+            ts=message_id,
+            markdown_text=markdown,
         )
 
     async def stop_stream(
@@ -352,32 +339,24 @@ class Sender:
         """
         await self.ask(
             place.workspace,
-            lambda client: client.chat_stopStream(
-                channel=place.channel,
-                ts=message_id,
-                markdown_text=markdown or None,
-                session_status=session,
-            ),
+            AsyncWebClient.chat_stopStream,
+            channel=place.channel,
+            ts=message_id,
+            markdown_text=markdown or None,
+            session_status=session,
         )
 
-    async def _with_either(self, draft: Draft, send: Callable[[dict[str, Any]], Awaitable[T]]) -> T:
-        """Send a draft; if Slack refuses the content, send its plain form."""
-        try:
-            return await send(draft.content())
-        except RefusedError as error:
-            if error.code not in problems.CONTENT:
-                raise
-            log.warning(
-                "Slack does not take a message as it is (%s); it goes out plain", error.code
-            )
-        return await send(draft.plain())
 
-
-async def _made(request: Request, client: AsyncWebClient) -> AsyncSlackResponse:
+async def _made(request: Awaitable[AsyncSlackResponse]) -> AsyncSlackResponse:
     try:
-        return await request(client)
+        return await request
     except (SlackClientError, aiohttp.ClientError, OSError) as error:
         raise problem_of(error) from error
+
+
+def thread_of(place: Place) -> Place:
+    """Return the place without its message: the same for all messages of a thread."""
+    return replace(place, message="")
 
 
 async def made_harmless(text: str, *, links: bool = True, growing: bool = False) -> str:
@@ -390,7 +369,3 @@ async def made_harmless(text: str, *, links: bool = True, growing: bool = False)
     """
     made = partial(texts.harmless, text, links=links, growing=growing)
     return await asyncio.to_thread(made) if len(text) > LARGE else made()
-
-
-def _begun(error: DeliveryError) -> DeliveryError:
-    return DeliveryError(str(error), fate_unknown=True)

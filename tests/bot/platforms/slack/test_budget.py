@@ -192,7 +192,7 @@ async def test_every_workspace_has_a_budget_of_its_own() -> None:
 async def test_a_share_waits_for_its_spacing_and_its_budget(*, final: bool) -> None:
     line = Line()
     spacing = Spacing(3.0, now=line.time, sleep=line.time.sleep)
-    share = BudgetedPace(spacing, lambda: line.budget)
+    share = BudgetedPace(lambda: (spacing, line.budget))
     for _ in range(BURST):
         line.budget.take_now()
 
@@ -215,7 +215,7 @@ async def test_what_takes_nothing_from_a_budget_does_not_wait_for_it() -> None:
     line = Line()
     while line.budget.take_now():
         pass
-    share = BudgetedPace(Spacing(0.0), lambda: None)
+    share = BudgetedPace(lambda: (Spacing(0.0), None))
 
     async with asyncio.timeout(1):
         await share.turn(final=False)

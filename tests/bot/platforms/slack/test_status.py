@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from bot.platforms.slack.problems import RefusedError
+from bot.platforms.slack.status import TRY_AGAIN_SECONDS, Abilities, Ability
 from bot.values import Place
 from tests.bot.platforms.slack.speaking import AT_ONCE, Stand, question_of, stand
 
 THINKING = "is thinking…"
+CHANNEL, OTHER = Place("slack", "T1", "C1", "1.0"), Place("slack", "T2", "C1", "1.0")
 
 
 @pytest.fixture
@@ -321,3 +324,29 @@ async def test_nothing_is_remembered_of_threads_in_which_nothing_goes_on(room: S
         await settled(room)
 
     assert room.outlet._status._threads == {}
+
+
+def test_a_feature_that_was_refused_is_tried_again_later() -> None:
+    now = 50.0
+    abilities = Abilities(now=lambda: now)
+    refused = RefusedError("Not here.", "feature_not_enabled")
+
+    abilities.lost(Ability.STREAM, CHANNEL, refused)
+
+    assert not abilities.has(Ability.STREAM, CHANNEL)
+    assert abilities.has(Ability.STREAM, OTHER)
+    assert abilities.has(Ability.STATUS, CHANNEL)
+    now += TRY_AGAIN_SECONDS
+    assert abilities.has(Ability.STREAM, CHANNEL)
+
+    abilities.lost(Ability.STREAM, CHANNEL, refused)
+    assert not abilities.has(Ability.STREAM, CHANNEL)
+
+
+@pytest.mark.parametrize("code", ["channel_not_found", "invalid_auth"])
+def test_what_the_place_or_the_token_refuses_is_no_missing_feature(code: str) -> None:
+    abilities = Abilities(now=lambda: 0.0)
+
+    abilities.lost(Ability.STREAM, CHANNEL, RefusedError("Not here.", code))
+
+    assert abilities.has(Ability.STREAM, CHANNEL)
