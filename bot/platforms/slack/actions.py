@@ -1,54 +1,142 @@
-"""Handles clicks, menus and forms; their state is in the payload, not in memory."""
+"""Handles slash commands, clicks, menus and forms; their state is in the payload, not in memory."""
 
 import asyncio
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from functools import partial
 
+from slack_bolt.async_app import AsyncAck, AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.conversations.command_lines import CommandGroup
+from bot.agent.sanitizer import one_line
+from bot.conversations.command_lines import CommandGroup, CommandSpec, handle_and_rest
 from bot.conversations.command_table import COMMANDS
 from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
 from bot.platforms.messaging.intake import outcome
 from bot.platforms.messaging.texts import decision
-from bot.platforms.slack import blocks, home
+from bot.platforms.slack import blocks, speech
 from bot.platforms.slack.interactions import AdmittedInteraction, SlackReceiver
 from bot.platforms.slack.outlet import ShownQuestion
+from bot.platforms.slack.people import SlackUser
+from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.texts import written_out
 from bot.values import Json
 
 log = logging.getLogger(__name__)
 
+OPEN_QUOTE = (
+    "There is a quotation mark without its partner. Put both, or none: "
+    '`{command} spawn --label "barn owls" count the owls`.'
+)
+IN_A_THREAD = (
+    "On Slack each thread is a talk of its own, and slash commands do not know threads. To do this "
+    "in a thread, write `@` and my name and `!{rest}` there; a new message outside of threads "
+    "always starts afresh."
+)
+WHICH = "Which run?"
+NONE_NAMED = "None of your runs that are going on is “{named}”. `/subagents list` shows yours."
 OLD = "This form is from an older version of me. Type `/subagents send` and choose the run again."
-_CHOICE, _QUESTION = re.compile(rf"{blocks.ASK}[a-z0-9]{{1,8}}"), re.compile(r"[\w-]{1,80}")
 CLOSED = "Slack did not open the form. Type `/subagents send {run}` and your message instead."
 #: Most characters of an error that a form shows below its field.
 LONGEST_ERROR = 2_000
+UNKNOWN = "Your runs cannot be shown at the moment: {reason} Open this tab again in a while."
+
+_ANY = re.compile(".*")
+
+#: The action ids of the buttons about a run.
+_RUN_BUTTONS = "|".join(blocks.RUN + each.name for each in COMMANDS.commands if each.button)
+
+#: Handles the click on a button, given the payload and the clicked element.
+Clicked = Callable[..., Awaitable[None]]
 
 
-async def clicked(receiver: SlackReceiver, body: Json) -> None:
-    """Handle a click or a choice from a menu."""
-    for action in body.get("actions") or ():
-        handle = _handler_of(action)
-        if handle is None:
-            log.info("Nobody knows the button %s", action.get("action_id"))
-            continue
+def register(app: AsyncApp, receiver: SlackReceiver, settings: SlackSettings) -> None:
+    """Register the handlers of slash commands, clicks and forms."""
 
-        async def attended(
-            admitted: AdmittedInteraction,
-            handle: "_Clicked" = handle,
-            action: Json = action,
-        ) -> None:
-            await handle(admitted, body, action)
+    @app.command(_ANY)
+    async def on_command(body: Json, ack: AsyncAck) -> None:
+        await receiver.within_timeout(_typed(receiver, settings, body), "a Slack command")
+        await ack()
 
-        await receiver.admit(body, attended)
+    @app.action(_ANY)
+    async def on_action(body: Json, ack: AsyncAck) -> None:
+        await receiver.within_timeout(_clicked(receiver, body), "a Slack click")
+        await ack()
+
+    @app.view(_ANY)
+    async def on_view(body: Json, ack: AsyncAck) -> None:
+        if wrong := await _submitted(receiver, body):
+            await ack(response_action="errors", errors=wrong)
+        else:
+            await ack()
+
+
+# --- slash commands -----------------------------------------------------------------------------
+
+
+async def _typed(receiver: SlackReceiver, settings: SlackSettings, body: Json) -> None:
+    """Carry out a slash command, or ask for missing arguments."""
+    of_runs = body.get("command") == settings.subagents_command
+    group = CommandGroup.RUNS if of_runs else CommandGroup.CHAT
+    rest = speech.spoken(str(body.get("text") or ""), "")
+    text = f"/{group} {rest}".rstrip()
+    found = receiver.inbound.command_table.find(text)
+    command, words = (found.command, found.words) if found else (None, "")
+
+    async def handle(admitted: AdmittedInteraction) -> None:
+        if command is None:
+            await admitted.carry_out(text)
+        elif command.leaves_quote_open(words):
+            await admitted.say(OPEN_QUOTE.format(command=settings.subagents_command))
+        elif command.threaded and command.changes(words):
+            await admitted.say(IN_A_THREAD.format(rest=rest))
+        elif command.run and (not words or (command.text and not handle_and_rest(words)[1])):
+            await _ask_for_rest(admitted, body, command, handle_and_rest(words)[0])
+        else:
+            await admitted.carry_out(text)
+
+    await receiver.admit(body, handle)
+
+
+async def _ask_for_rest(
+    admitted: AdmittedInteraction, body: Json, command: CommandSpec, named: str
+) -> None:
+    """Offer a menu of the user's runs for a command, or the form for a message to the named run.
+
+    The form contains the run's id: `last` can be another run by the time of the submission.
+    """
+    receiver = admitted.receiver
+    asked = receiver.inbound.run_choices(admitted.person.identity, named, action=command.name)
+    choices = await outcome(asked, f"/subagents {command.name}")
+    if isinstance(choices, CommandReply):
+        await admitted.give(choices)
         return
+    if named and len(choices) == 1:
+        await _open_send_form(admitted, body, choices[0][0])
+        return
+    menu = blocks.run_menu(choices, f"/subagents {command.name}")
+    none = NONE_NAMED.format(named=one_line(named, 60)) if named else command.without_runs
+    await admitted.say(WHICH if menu else none, below=menu)
 
 
-async def submitted(receiver: SlackReceiver, body: Json) -> Json:
+# --- clicks, menus and forms --------------------------------------------------------------------
+
+
+async def _clicked(receiver: SlackReceiver, body: Json) -> None:
+    """Handle a click or a choice from a menu, unless no message of ours has such a button."""
+    for action in body.get("actions") or ():
+        clicked = f"{action.get('action_id')} {action.get('value') or ''}"
+        for known, handle in _BUTTONS.items():
+            if known.fullmatch(clicked):
+                await receiver.admit(body, partial(handle, body=body, action=action))
+                return
+        log.info("Nobody knows the button %s", action.get("action_id"))
+
+
+async def _submitted(receiver: SlackReceiver, body: Json) -> Json:
     """Handle a submitted form; return its errors by block, for Slack to show in the form.
 
     After Slack's timeout the form is closed, and an error is sent as a message instead.
@@ -57,7 +145,11 @@ async def submitted(receiver: SlackReceiver, body: Json) -> Json:
     if view.get("callback_id") != blocks.SEND_FORM:
         log.info("Nobody knows the form %s", view.get("callback_id"))
         return {}
-    target = _remembered(view)
+    try:
+        kept = dict(json.loads(str(view.get("private_metadata") or "{}")))
+    except (ValueError, TypeError):
+        kept = {}
+    target = {name: value for name, value in kept.items() if isinstance(value, str)}
     fields: Json = (view.get("state") or {}).get("values") or {}
     field: Json = (fields.get(blocks.SEND_BLOCK) or {}).get(blocks.SEND_FIELD) or {}
     where = {"container": {"channel_id": target.get("channel"), "thread_ts": target.get("thread")}}
@@ -71,69 +163,59 @@ async def submitted(receiver: SlackReceiver, body: Json) -> Json:
         if reply is not None and reply.failed and not closed.is_set():
             wrong[blocks.SEND_BLOCK] = reply.text[:LONGEST_ERROR]
         elif reply is not None:
-            await receiver.outlet.answers.give(admitted.recipient, reply)
+            await admitted.give(reply)
 
     await receiver.within_timeout(receiver.admit(body | where, handle), "a Slack form")
     closed.set()
     return wrong
 
 
-async def open_send_form(admitted: AdmittedInteraction, body: Json, run: str) -> None:
+async def _open_send_form(admitted: AdmittedInteraction, body: Json, run: str) -> None:
     """Open the form for a message to a run; permission is checked when the form is submitted."""
     remembered = {"run": run, "channel": admitted.place.channel, "thread": admitted.place.thread}
     form = blocks.send_form(run, remembered=json.dumps(remembered))
-    try:
-        await admitted.receiver.outlet.sender.ask(
-            admitted.place.workspace,
-            AsyncWebClient.views_open,
-            trigger_id=str(body.get("trigger_id")),
-            view=form,
-        )
-    except DeliveryError as error:
-        log.info("The form for %s is not open: %s", admitted.event_id, error)
+    if not await _open_view(admitted, body, form):
         await admitted.say(CLOSED.format(run=run))
 
 
-def _remembered(view: Json) -> Mapping[str, str]:
+async def _open_view(admitted: AdmittedInteraction, body: Json, view: Json) -> bool:
+    """Open a form or a window for the user of an interaction; return True on success."""
+    sender, workspace = admitted.receiver.outlet.sender, admitted.place.workspace
+    trigger = str(body.get("trigger_id"))
     try:
-        kept = json.loads(str(view.get("private_metadata") or "{}"))
-    except ValueError:
-        return {}
-    if not isinstance(kept, dict):
-        return {}
-    return {name: value for name, value in kept.items() if isinstance(value, str)}
+        await sender.ask(workspace, AsyncWebClient.views_open, trigger_id=trigger, view=view)
+    except DeliveryError as error:
+        log.info("The window for %s is not open: %s", admitted.event_id, error)
+        return False
+    return True
 
 
-async def _on_run(admitted: AdmittedInteraction, body: Json, name: str, run: str) -> None:
-    """Apply a command to a run, after asking for the text of a command that has one."""
+async def _on_run(admitted: AdmittedInteraction, body: Json, action: Json) -> None:
+    """Apply the command of a button to its run, or the command of a menu to the chosen run.
+
+    Asks for the text of a command that has one.
+    """
+    name, run = str(action.get("action_id")).removeprefix(blocks.RUN), action.get("value")
+    if chosen := action.get("selected_option"):
+        # The id of the menu's block is the command.
+        name, run = str(action.get("block_id")).removeprefix("/subagents "), chosen.get("value")
     command = admitted.receiver.inbound.command_table.get(CommandGroup.RUNS, name)
     if command is None or command.run is None:
         return
     if command.text is not None:
-        await open_send_form(admitted, body, run)
+        await _open_send_form(admitted, body, str(run))
     else:
-        await _carry_out(admitted, body, command.line({"run": run}))
+        await _carry_out(admitted, body, command.line({"run": str(run)}))
 
 
 async def _carry_out(admitted: AdmittedInteraction, body: Json, command: str) -> None:
     """Carry out a command and show its result in the channel or, from the Home tab, in a window."""
     if admitted.place.channel:
         await admitted.carry_out(command)
-        return
-    reply = await admitted.hear(command)
-    if reply is None:
-        return
-    try:
-        await admitted.receiver.outlet.sender.ask(
-            admitted.place.workspace,
-            AsyncWebClient.views_open,
-            trigger_id=str(body.get("trigger_id")),
-            view=blocks.reading(reply),
-        )
-    except DeliveryError as error:
-        log.info("The answer to %s opens no window: %s", admitted.event_id, error)
-        await admitted.receiver.outlet.answers.give(admitted.recipient, reply)
-    await home.show(admitted.receiver, admitted.person)
+    elif (reply := await admitted.hear(command)) is not None:
+        if not await _open_view(admitted, body, blocks.reading(reply)):
+            await admitted.give(reply)
+        await show_home(admitted.receiver, admitted.person)
 
 
 async def _more(admitted: AdmittedInteraction, body: Json, action: Json) -> None:
@@ -143,12 +225,6 @@ async def _more(admitted: AdmittedInteraction, body: Json, action: Json) -> None
     reads = typed and typed.command and typed.command.run and not typed.changes
     if reads and command.startswith("/"):
         await _carry_out(admitted, body, command)
-
-
-async def _choose(admitted: AdmittedInteraction, body: Json, action: Json) -> None:
-    """Apply the action of a menu to the chosen run; the id of the block names the action."""
-    name = str(action.get("block_id")).removeprefix("/subagents ")
-    await _on_run(admitted, body, name, str((action.get("selected_option") or {}).get("value")))
 
 
 async def _answer(admitted: AdmittedInteraction, body: Json, action: Json) -> None:
@@ -163,7 +239,7 @@ async def _answer(admitted: AdmittedInteraction, body: Json, action: Json) -> No
         await receiver.outlet.question_answered(
             question, admitted.place, answer, shown=_question(admitted, body)
         )
-    await receiver.outlet.answers.give(admitted.recipient, reply)
+    await admitted.give(reply)
 
 
 def _question(admitted: AdmittedInteraction, body: Json) -> ShownQuestion | None:
@@ -180,21 +256,30 @@ def _question(admitted: AdmittedInteraction, body: Json) -> ShownQuestion | None
     return ShownQuestion(place=admitted.place, message_id=str(message["ts"]), mrkdwn=mrkdwn)
 
 
-async def _click_run(admitted: AdmittedInteraction, body: Json, action: Json) -> None:
-    name = str(action.get("action_id")).removeprefix(blocks.RUN)
-    await _on_run(admitted, body, name, str(action.get("value")))
+#: The handlers of our buttons and menus, by their action id and value.
+_BUTTONS: dict[re.Pattern[str], Clicked] = {
+    re.compile(rf"{blocks.ASK}[a-z0-9]{{1,8}} [\w-]{{1,80}}"): _answer,
+    re.compile(rf"(?:{_RUN_BUTTONS}|{blocks.CHOICE}) .*", re.DOTALL): _on_run,
+    re.compile(rf"{blocks.MORE} .*", re.DOTALL): _more,
+}
 
 
-def _handler_of(action: Json) -> "_Clicked | None":
-    """Return the handler of a click; `None` if no message of ours has such a button."""
-    action_id = str(action.get("action_id"))
-    if action_id.startswith(blocks.ASK):
-        known = _CHOICE.fullmatch(action_id) and _QUESTION.fullmatch(str(action.get("value") or ""))
-        return _answer if known else None
-    name = action_id.removeprefix(blocks.RUN)
-    if name != action_id and any(each.button and each.name == name for each in COMMANDS.commands):
-        return _click_run
-    return {blocks.MORE: _more, blocks.CHOICE: _choose}.get(action_id)
+# --- Home ---------------------------------------------------------------------------------------
 
 
-_Clicked = Callable[[AdmittedInteraction, Json, Json], Awaitable[None]]
+async def show_home(receiver: SlackReceiver, person: SlackUser) -> None:
+    """Publish the current Home tab of a user. A `DeliveryError` is logged."""
+    if refusal := receiver.reception.refusal(person, ""):
+        view = blocks.notice_at_home(refusal.text)
+    else:
+        seen = await outcome(receiver.inbound.overview(person.identity), "the Home tab")
+        if isinstance(seen, CommandReply):
+            view = blocks.notice_at_home(UNKNOWN.format(reason=seen.text))
+        else:
+            view = blocks.home(seen)
+    try:
+        await receiver.outlet.sender.ask(
+            person.workspace, AsyncWebClient.views_publish, user_id=person.account, view=view
+        )
+    except DeliveryError as error:
+        log.info("The Home tab of %s is not shown: %s", person.account, error)

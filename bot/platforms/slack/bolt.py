@@ -12,11 +12,11 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.errors import DeliveryError
-from bot.platforms.slack import actions, commands
+from bot.platforms.slack import actions, events
 from bot.platforms.slack.clients import Installed
-from bot.platforms.slack.events import Events
-from bot.platforms.slack.intake import NotStoredError
+from bot.platforms.slack.intake import NotStoredError, SlackMessageReceiver
 from bot.platforms.slack.interactions import SlackReceiver
+from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import Json
 
@@ -35,87 +35,57 @@ def _is_needed(record: logging.LogRecord) -> bool:
     return "`token` will be unused" not in record.getMessage()
 
 
-class BoltHandlers:
-    """Handles the payloads of the Bolt app.
+def bolt_app(
+    receiver: SlackReceiver,
+    messages: SlackMessageReceiver,
+    settings: SlackSettings,
+    session: aiohttp.ClientSession,
+) -> AsyncApp:
+    """Return the app. It verifies no signatures, since the transport does so before.
 
-    Bolt acknowledges a payload when the handler returns: a message is stored by then, and longer
+    Bolt acknowledges a payload when its handler returns: a message is stored by then, and longer
     work continues in the background.
-
-    Args:
-        receiver: The shared dependencies of the handlers.
-        events: Handles events.
-        settings: Everything under `slack:`.
     """
 
-    def __init__(self, receiver: SlackReceiver, events: Events, settings: SlackSettings) -> None:
-        self._receiver = receiver
-        self._events = events
-        self._settings = settings
-
-    def app(self, session: aiohttp.ClientSession) -> AsyncApp:
-        """Return the app. It verifies no signatures, since the transport does so before."""
-        _BOLT.addFilter(_is_needed)
-        app = AsyncApp(
-            client=AsyncWebClient(base_url=self._settings.api_url, session=session),
-            before_authorize=self.find,
-            authorize=authorize,
-            process_before_response=True,
-            request_verification_enabled=False,
-            ssl_check_enabled=False,
-            attaching_function_token_enabled=False,
-            attaching_conversation_kwargs_enabled=False,
-        )
-        app.event(_ANY)(self.on_event)
-        app.command(_ANY)(self.on_command)
-        app.action(_ANY)(self.on_action)
-        app.view(_ANY)(self.on_view)
-        app.shortcut(_ANY)(self.on_anything_else)
-        app.options(_ANY)(self.on_anything_else)
-        app.error(on_error)
-        return app
-
-    async def find(self, body: Json, context: AsyncBoltContext, next_: Next) -> BoltResponse | None:
+    async def find(body: Json, context: AsyncBoltContext, next_: Next) -> BoltResponse | None:
         """Find the bot's installation for a payload; acknowledge and ignore unknown workspaces."""
         if body.get("type") != "url_verification":
             try:
-                async with asyncio.timeout(self._receiver.where_seconds):
-                    found = await self._receiver.where(body)
+                async with asyncio.timeout(receiver.where_seconds):
+                    _, context[_FOUND] = await receiver.where(body)
+            except RefusedError:
+                log.warning("Something came from a Slack workspace where the bot is not")
+                return BoltResponse(status=200, body="")
             except TimeoutError:
                 # Do not handle a payload that Slack reports to the user as failed.
                 log.warning("Where something from Slack belongs is not known in time")
                 return BoltResponse(status=503, body="")
-            if found is None:
-                log.warning("Something came from a Slack workspace where the bot is not")
-                return BoltResponse(status=200, body="")
-            context[_FOUND] = found[1]
         await next_()
         return None
 
-    async def on_event(self, body: Json) -> None:
-        """Handle an event."""
-        await self._events.take(body)
+    _BOLT.addFilter(_is_needed)
+    app = AsyncApp(
+        client=AsyncWebClient(base_url=settings.api_url, session=session),
+        before_authorize=find,
+        authorize=authorize,
+        process_before_response=True,
+        request_verification_enabled=False,
+        ssl_check_enabled=False,
+        attaching_function_token_enabled=False,
+        attaching_conversation_kwargs_enabled=False,
+    )
+    app.error(on_error)
+    events.register(app, receiver, messages)
+    actions.register(app, receiver, settings)
 
-    async def on_command(self, body: Json, ack: AsyncAck) -> None:
-        """Handle a slash command."""
-        command = commands.typed(self._receiver, self._settings, body)
-        await self._receiver.within_timeout(command, "a Slack command")
-        await ack()
-
-    async def on_action(self, body: Json, ack: AsyncAck) -> None:
-        """Handle a click."""
-        await self._receiver.within_timeout(actions.clicked(self._receiver, body), "a Slack click")
-        await ack()
-
-    async def on_view(self, body: Json, ack: AsyncAck) -> None:
-        """Handle a submitted form; show errors in the form."""
-        if wrong := await actions.submitted(self._receiver, body):
-            await ack(response_action="errors", errors=wrong)
-        else:
-            await ack()
-
-    async def on_anything_else(self, ack: AsyncAck) -> None:
+    @app.event(_ANY)
+    @app.shortcut(_ANY)
+    @app.options(_ANY)
+    async def on_anything_else(ack: AsyncAck) -> None:
         """Acknowledge a payload of a kind that the bot does not offer."""
         await ack()
+
+    return app
 
 
 async def authorize(context: AsyncBoltContext) -> AuthorizeResult:

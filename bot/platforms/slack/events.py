@@ -1,11 +1,10 @@
-"""Dispatches Slack events by type to their handlers."""
+"""Handles Slack's events: messages, the Home tab, Slack's own Stop button, removals of the bot."""
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
 
-from bot.platforms.slack import home
-from bot.platforms.slack.answers import Recipient
+from slack_bolt.async_app import AsyncApp
+
+from bot.platforms.slack.actions import show_home
 from bot.platforms.slack.intake import SlackMessageReceiver
 from bot.platforms.slack.interactions import AdmittedInteraction, SlackReceiver
 from bot.platforms.slack.people import SlackUser, speaker_of
@@ -14,79 +13,55 @@ from bot.values import Json
 log = logging.getLogger(__name__)
 
 
-class Events:
-    """Dispatches events.
+def register(app: AsyncApp, receiver: SlackReceiver, messages: SlackMessageReceiver) -> None:
+    """Register the handlers of events."""
 
-    Args:
-        receiver: The shared dependencies of the handlers.
-        listener: Handles messages.
-    """
+    @app.event("message")
+    @app.event("app_mention")
+    async def on_message(body: Json) -> None:
+        await messages.take(body)
 
-    def __init__(self, receiver: SlackReceiver, listener: SlackMessageReceiver) -> None:
-        self._receiver = receiver
-        self._listener = listener
-        self._handlers: Mapping[str, Callable[[Json], Coroutine[Any, Any, None]]] = {
-            "app_home_opened": self._open_home,
-            "agent_session_stopped": self._stop,
-            "app_uninstalled": self._uninstall,
-            "tokens_revoked": self._uninstall,
-        }
+    @app.event("app_home_opened")
+    @receiver.in_time
+    async def on_home(body: Json) -> None:
+        if body["event"].get("tab") == "home" and (person := await _who(receiver, body)):
+            await show_home(receiver, person)
 
-    async def take(self, body: Json) -> None:
-        """Handle an event; ignore types without a handler.
-
-        Raises:
-            NotHeardError: The event is a message that is not stored yet.
-            DeliveryError: The workspace of the event cannot be determined now.
-        """
-        event: Json = body.get("event") or {}
-        kind = str(event.get("type"))
-        if kind in {"message", "app_mention"}:
-            await self._listener.take(body)
-        elif handler := self._handlers.get(kind):
-            await self._receiver.within_timeout(handler(body), f"a Slack event: {kind}")
-
-    async def _who(self, body: Json) -> SlackUser | None:
-        """Return the user who caused an event; `None` for a repeated delivery or without a user."""
-        if not self._receiver.reception.first(("event", body.get("event_id"))):
-            log.info("The event %s was delivered again", body.get("event_id"))
-            return None
-        found = await self._receiver.where(body)
-        event: Json = body["event"]
-        if found is None or not event.get("user"):
-            return None
-        workspace, installed = found
-        return speaker_of(event, body, workspace, installed.enterprise)
-
-    async def _open_home(self, body: Json) -> None:
-        if body["event"].get("tab") == "home" and (person := await self._who(body)):
-            await home.show(self._receiver, person)
-
-    async def _stop(self, body: Json) -> None:
+    @app.event("agent_session_stopped")
+    @receiver.in_time
+    async def on_stop(body: Json) -> None:
         """Stop the answer after a click on Slack's own Stop button."""
-        person = await self._who(body)
+        person = await _who(receiver, body)
         if person is None:
             return
         event: Json = body["event"]
         place = person.place(str(event.get("channel") or ""), str(event.get("thread_ts") or ""))
-        if self._receiver.reception.refusal(person, place.channel):
+        if receiver.reception.refusal(person, place.channel):
             return
         # A later repeated delivery must not stop the next answer.
         event_id = f"event:{body.get('event_id')}"
-        recipient = Recipient(place=place, account=person.account)
         admitted = AdmittedInteraction(
-            receiver=self._receiver,
-            event_id=event_id,
-            person=person,
-            place=place,
-            recipient=recipient,
+            receiver=receiver, event_id=event_id, person=person, place=place
         )
         await admitted.carry_out("/retinue stop")
 
-    async def _uninstall(self, body: Json) -> None:
+    @app.event("app_uninstalled")
+    @app.event("tokens_revoked")
+    @receiver.in_time
+    async def on_removal(body: Json) -> None:
         """Delete the installation of a workspace that removed the bot or revoked its token."""
-        found = await self._receiver.where(body)
+        workspace, installed = await receiver.where(body)
         event: Json = body["event"]
         revoked = (event.get("tokens") or {}).get("bot") or ()
-        if found and (event["type"] == "app_uninstalled" or found[1].user in revoked):
-            await self._receiver.clients.remove(found[0])
+        if event["type"] == "app_uninstalled" or installed.user in revoked:
+            await receiver.clients.remove(workspace)
+
+
+async def _who(receiver: SlackReceiver, body: Json) -> SlackUser | None:
+    """Return the user who caused an event; `None` for a repeated delivery or without a user."""
+    if not receiver.reception.first(("event", body.get("event_id"))):
+        log.info("The event %s was delivered again", body.get("event_id"))
+        return None
+    workspace, installed = await receiver.where(body)
+    event: Json = body["event"]
+    return speaker_of(event, body, workspace, installed.enterprise) if event.get("user") else None

@@ -107,11 +107,7 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         event: Json = body["event"]
         if not speech.is_from_user(event):
             return None
-        found = await self._receiver.where(body)
-        if found is None:
-            log.warning("A message came from a workspace where the bot is not")
-            return None
-        workspace, installed = found
+        workspace, installed = await self._receiver.where(body)
         markup, ts = str(event.get("text") or ""), str(event["ts"])
         channel, thread = str(event["channel"]), str(event.get("thread_ts") or "")
         mentioned = speech.mentions(markup, installed.user)

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, TypeVar
 
 from bot.errors import DeliveryError
@@ -20,12 +21,15 @@ from bot.platforms.slack.people import (
     interacting_user_of,
     workspaces_of,
 )
+from bot.platforms.slack.problems import NOT_INSTALLED, RefusedError
 from bot.tasks import Tasks
 from bot.values import Json, Place
 
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+#: A handler of an event; Bolt passes the arguments that it names.
+Handler = Callable[..., Coroutine[Any, Any, None]]
 
 
 #: Timeout for the handling of a payload, in seconds: Slack waits 3 seconds for an acknowledgement,
@@ -62,13 +66,26 @@ class SlackReceiver:
         done, _ = await asyncio.wait({task}, timeout=self.ack_seconds)
         return task.result() if done else None
 
-    async def where(self, body: Json) -> tuple[str, Installed] | None:
-        """Return the workspace of a payload and the bot's identity there; `None` if unknown.
+    def in_time(self, handle: Handler) -> Handler:
+        """Limit the time of a handler: after `ack_seconds` its work continues in the background."""
+
+        @wraps(handle)
+        async def limited(**arguments: Any) -> None:
+            await self.within_timeout(handle(**arguments), handle.__name__)
+
+        return limited
+
+    async def where(self, body: Json) -> tuple[str, Installed]:
+        """Return the workspace of a payload and the bot's identity there.
 
         Raises:
+            RefusedError: The bot is in none of the workspaces that the payload names.
             DeliveryError: The installation cannot be looked up now.
         """
-        return await self.clients.find(workspaces_of(body))
+        found = await self.clients.find(workspaces_of(body))
+        if found is None:
+            raise RefusedError(NOT_INSTALLED)
+        return found
 
     async def admit(self, body: Json, handle: "Handle") -> None:
         """Check access and handle an interaction once; errors are logged and sent to the user."""
@@ -78,43 +95,32 @@ class SlackReceiver:
             return
         with self.reception.tracking():
             try:
-                admitted = await self._admitted(body, event_id)
+                workspace, installed = await self.where(body)
             except DeliveryError as error:
                 log.warning("The %s is not heard: %s", event_id, error)
                 return
-            if admitted is None:
-                return
+            container: Json = body.get("container") or {}
+            message: Json = body.get("message") or {}
+            channel: Json = body.get("channel") or {}
+            channel_id = body.get("channel_id") or container.get("channel_id") or channel.get("id")
+            thread = container.get("thread_ts") or message.get("thread_ts")
+            person = interacting_user_of(body, workspace, installed.enterprise)
+            admitted = AdmittedInteraction(
+                receiver=self,
+                event_id=event_id,
+                person=person,
+                place=person.place(str(channel_id or ""), str(thread or "")),
+                response_url=str(body.get("response_url") or ""),
+            )
             try:
-                await handle(admitted)
+                if refusal := self.reception.refusal(person, admitted.place.channel):
+                    await admitted.say(refusal.text)
+                else:
+                    await handle(admitted)
             except Exception:
                 log.exception("The %s failed", event_id)
                 with suppress(DeliveryError):
                     await admitted.say(TROUBLE)
-
-    async def _admitted(self, body: Json, event_id: str) -> "AdmittedInteraction | None":
-        """Return an admitted interaction; `None` if access is denied, after a notice."""
-        found = await self.where(body)
-        if found is None:
-            log.warning("The %s came from a workspace where the bot is not", event_id)
-            return None
-        workspace, installed = found
-        person = interacting_user_of(body, workspace, installed.enterprise)
-        container: Json = body.get("container") or {}
-        message: Json = body.get("message") or {}
-        channel: Json = body.get("channel") or {}
-        channel_id = body.get("channel_id") or container.get("channel_id") or channel.get("id")
-        thread = container.get("thread_ts") or message.get("thread_ts")
-        place = person.place(str(channel_id or ""), str(thread or ""))
-        url = str(body.get("response_url") or "")
-        recipient = Recipient(place=place, account=person.account, response_url=url)
-        admitted = AdmittedInteraction(
-            receiver=self, event_id=event_id, person=person, place=place, recipient=recipient
-        )
-        refusal = self.reception.refusal(person, place.channel)
-        if refusal is not None:
-            await admitted.say(refusal.text)
-            return None
-        return admitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,14 +130,20 @@ class AdmittedInteraction:
     Attributes:
         event_id: The id of the interaction, the same for every delivery.
         place: The place; without a channel in the Home tab.
-        recipient: The recipient of answers.
+        response_url: See `Recipient`.
     """
 
     receiver: SlackReceiver
     event_id: str
     person: SlackUser
     place: Place
-    recipient: Recipient
+    response_url: str = ""
+
+    @property
+    def recipient(self) -> Recipient:
+        """The recipient of answers."""
+        account, url = self.person.account, self.response_url
+        return Recipient(place=self.place, account=account, response_url=url)
 
     async def hear(self, text: str) -> CommandReply | None:
         """Pass a text to the core as if the user had typed it as a message."""
@@ -148,11 +160,15 @@ class AdmittedInteraction:
         """Carry out a command and answer the user in private."""
         reply = await self.hear(text)
         if reply is not None:  # else another process carries out the command
-            await self.receiver.outlet.answers.give(self.recipient, reply)
+            await self.give(reply)
 
-    async def say(self, text: str) -> None:
-        """Send a text to the user in private."""
-        await self.receiver.outlet.answers.say(self.recipient, text)
+    async def give(self, reply: CommandReply) -> None:
+        """Send the answer of a command to the user in private."""
+        await self.receiver.outlet.answers.give(self.recipient, reply)
+
+    async def say(self, text: str, *, below: tuple[Json, ...] = ()) -> None:
+        """Send a text, with blocks below it, to the user in private."""
+        await self.receiver.outlet.answers.say(self.recipient, text, below=below)
 
 
 Handle = Callable[[AdmittedInteraction], Awaitable[None]]

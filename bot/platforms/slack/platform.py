@@ -15,9 +15,8 @@ from bot.platforms.base import InboundHandler
 from bot.platforms.messaging.catch_up import CatchUp
 from bot.platforms.slack import sockets, web
 from bot.platforms.slack.attachments import Attachments
-from bot.platforms.slack.bolt import BoltHandlers
+from bot.platforms.slack.bolt import bolt_app
 from bot.platforms.slack.clients import Clients, OneClient, open_session
-from bot.platforms.slack.events import Events
 from bot.platforms.slack.installations import EncryptedInstallationStore
 from bot.platforms.slack.intake import SlackMessageReceiver
 from bot.platforms.slack.interactions import SlackReceiver
@@ -101,8 +100,7 @@ class SlackIntake:
         )
         attachments = Attachments(self._clients, self._outlet.sender, self._settings.api_url)
         listener = SlackMessageReceiver(receiver, attachments)
-        events = Events(receiver, listener)
-        app = BoltHandlers(receiver, events, self._settings).app(self._session)
+        app = bolt_app(receiver, listener, self._settings, self._session)
         catching: asyncio.Task[None] | None = None
         try:
             async with self._transport(app) as transport:

@@ -13,9 +13,8 @@ from bot.platforms.base import CommandReply
 from bot.platforms.messaging.intake import STORE_PAUSES
 from bot.platforms.slack import sockets
 from bot.platforms.slack.attachments import Attachments
-from bot.platforms.slack.bolt import BoltHandlers
+from bot.platforms.slack.bolt import bolt_app
 from bot.platforms.slack.clients import Clients, Installed, OneClient, new_client, open_session
-from bot.platforms.slack.events import Events
 from bot.platforms.slack.intake import STORED_SECONDS, SlackMessageReceiver
 from bot.platforms.slack.interactions import ACK_SECONDS, SlackReceiver
 from bot.platforms.slack.names import Names
@@ -238,8 +237,7 @@ async def connected(at: Counter) -> AsyncIterator[None]:
     """Let what stands at a counter hear over Socket Mode, through the real Bolt app."""
     made = settings_for(at.fake)
     async with open_session() as session:
-        events = Events(at.receiver, at.listener)
-        app = BoltHandlers(at.receiver, events, made).app(session)
+        app = bolt_app(at.receiver, at.listener, made, session)
         async with sockets.connected(app, made, session):
             await at.fake.connected()
             yield

@@ -12,8 +12,7 @@ from bot.errors import BotError
 from bot.platforms.base import NO, YES, Choice, CommandReply, Confirmation, Incoming, Weight
 from bot.platforms.messaging.intake import NOT_YOU, TROUBLE
 from bot.platforms.slack import blocks
-from bot.platforms.slack.actions import CLOSED, LONGEST_ERROR, OLD
-from bot.platforms.slack.commands import WHICH
+from bot.platforms.slack.actions import CLOSED, LONGEST_ERROR, OLD, WHICH
 from bot.platforms.slack.sending import Draft
 from bot.platforms.slack.texts import EMPTY
 from bot.values import Identity, Json, Place, RunStatus

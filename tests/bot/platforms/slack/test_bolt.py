@@ -12,9 +12,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.errors import DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.slack import blocks, web
-from bot.platforms.slack.bolt import BoltHandlers
+from bot.platforms.slack.bolt import bolt_app
 from bot.platforms.slack.clients import Clients, Installed, open_session
-from bot.platforms.slack.events import Events
 from bot.values import Identity, Json
 from tests.bot.platforms.slack.hearing import (
     Counter,
@@ -101,7 +100,7 @@ async def over_http(at: Counter) -> AsyncIterator[None]:
     """Let what stands at a counter hear by HTTP."""
     made = settings_for(at.fake, mode="http", port=0)
     async with open_session() as session:
-        app = BoltHandlers(at.receiver, Events(at.receiver, at.listener), made).app(session)
+        app = bolt_app(at.receiver, at.listener, made, session)
         async with web.listening(app, made, secret=lambda: at.fake.signing_secret) as url:
             at.fake.connect_http(url + web.EVENTS_PATH)
             yield

@@ -13,8 +13,8 @@ from bot.conversations.command_table import COMMANDS
 from bot.errors import BotError
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.messaging.intake import NOT_YOU, TROUBLE
-from bot.platforms.slack.actions import CLOSED
-from bot.platforms.slack.commands import (
+from bot.platforms.slack.actions import (
+    CLOSED,
     IN_A_THREAD,
     NONE_NAMED,
     OPEN_QUOTE,

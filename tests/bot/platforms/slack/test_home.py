@@ -9,8 +9,8 @@ import pytest
 from bot.errors import BotError
 from bot.platforms.base import Overview, RunCard
 from bot.platforms.messaging.intake import NOT_YOU, TROUBLE
+from bot.platforms.slack.actions import UNKNOWN
 from bot.platforms.slack.blocks import MOST_AT_HOME
-from bot.platforms.slack.home import UNKNOWN
 from bot.platforms.slack.people import NOT_THIS_WORKSPACE
 from bot.values import Identity, Place, RunStatus
 from tests.bot.platforms.slack.hearing import Here, connected, counter, listening, people

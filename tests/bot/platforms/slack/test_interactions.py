@@ -292,7 +292,7 @@ async def test_in_a_workspace_where_the_bot_is_not_nothing_is_done_and_it_is_log
 ) -> None:
     async with counter(slack, clients=Elsewhere()) as at:
         assert await visited(at, click(at)) == []
-        assert "came from a workspace where the bot is not" in caplog.text
+        assert "The bot is not installed in that Slack workspace" in caplog.text
         assert not at.inbound.heard
 
 

@@ -6,9 +6,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from bot.platforms.slack.bolt import BoltHandlers
+from bot.platforms.slack.bolt import bolt_app
 from bot.platforms.slack.clients import open_session
-from bot.platforms.slack.events import Events
 from bot.platforms.slack.web import EVENTS_PATH
 from bot.platforms.slack.web import listening as listening_over_http
 from bot.values import Json
@@ -134,7 +133,7 @@ async def test_malformed_envelopes_end_no_socket(
 async def test_malformed_requests_end_no_web_server(slack: FakeSlack) -> None:
     async with counter(slack) as at, open_session() as session:
         made = settings_for(slack, mode="http", port=0)
-        app = BoltHandlers(at.receiver, Events(at.receiver, at.listener), made).app(session)
+        app = bolt_app(at.receiver, at.listener, made, session)
         secret = slack.signing_secret
         async with listening_over_http(app, made, secret=lambda: secret) as url:
             slack.webhook.url = f"{url}{EVENTS_PATH}"
