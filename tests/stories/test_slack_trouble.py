@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from bot.errors import DatabaseUnreachableError
 from bot.platforms.slack.intake import STORED_SECONDS
 from bot.platforms.slack.interactions import WHERE_SECONDS
-from bot.platforms.slack.names import ASK_SECONDS
+from bot.platforms.slack.people import ASK_SECONDS
 from db import outbox, tables
 from db.outbox import OutboxEntry
 from tests.fakes.anthropic_server import Reply

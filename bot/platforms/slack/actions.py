@@ -17,7 +17,7 @@ from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
 from bot.platforms.messaging.intake import outcome
 from bot.platforms.messaging.texts import decision
-from bot.platforms.slack import blocks, speech
+from bot.platforms.slack import blocks, messages
 from bot.platforms.slack.interactions import AdmittedInteraction, SlackReceiver
 from bot.platforms.slack.outlet import ShownQuestion
 from bot.platforms.slack.people import SlackUser
@@ -81,7 +81,7 @@ async def _typed(receiver: SlackReceiver, settings: SlackSettings, body: Json) -
     """Carry out a slash command, or ask for missing arguments."""
     of_runs = body.get("command") == settings.subagents_command
     group = CommandGroup.RUNS if of_runs else CommandGroup.CHAT
-    rest = speech.spoken(str(body.get("text") or ""), "")
+    rest = messages.spoken(str(body.get("text") or ""), "")
     text = f"/{group} {rest}".rstrip()
     found = receiver.inbound.command_table.find(text)
     command, words = (found.command, found.words) if found else (None, "")

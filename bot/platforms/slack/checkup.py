@@ -8,7 +8,7 @@ from slack_sdk.errors import SlackClientError
 
 from bot.checks import Check, fails, is_off, works
 from bot.errors import ConfigError, PlatformUnreachableError
-from bot.platforms.slack import oauth, scopes, sockets, web
+from bot.platforms.slack import oauth, sockets, web
 from bot.platforms.slack.clients import REFUSED, open_session
 from bot.platforms.slack.problems import RefusedError, problem_of
 from bot.platforms.slack.settings import SlackSettings
@@ -95,7 +95,7 @@ async def _check_token(
         yield is_off("Slack does not say which scopes the bot was granted.")
         return
     granted = {scope.strip() for scope in headers[_SCOPES_HEADER].split(",")}
-    missing = [f"{need.name} ({need.use})" for need in scopes.SCOPES if need.name not in granted]
+    missing = [f"{need.name} ({need.use})" for need in oauth.SCOPES if need.name not in granted]
     if not missing:
         yield works("it was granted every scope that it needs.")
         return

@@ -17,10 +17,10 @@ from bot.platforms.messaging.intake import (
     ReceivedMessage,
 )
 from bot.platforms.messaging.texts import decision
-from bot.platforms.slack import speech
+from bot.platforms.slack import messages
 from bot.platforms.slack.answers import Recipient
-from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.interactions import SlackReceiver
+from bot.platforms.slack.messages import Attachments
 from bot.platforms.slack.people import SlackUser, speaker_of
 from bot.values import Json, Place
 
@@ -105,20 +105,20 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
     async def _received(self, body: Json) -> ReceivedOnSlack | None:
         """Return the message of a payload; `None` if the message cannot be for the bot."""
         event: Json = body["event"]
-        if not speech.is_from_user(event):
+        if not messages.is_from_user(event):
             return None
         workspace, installed = await self._receiver.where(body)
         markup, ts = str(event.get("text") or ""), str(event["ts"])
         channel, thread = str(event["channel"]), str(event.get("thread_ts") or "")
-        mentioned = speech.mentions(markup, installed.user)
+        mentioned = messages.mentions(markup, installed.user)
         addressed = (
             event.get("channel_type") == "im"
             or channel.startswith("D")
             or event["type"] == "app_mention"
             or mentioned
-            or speech.is_for_us(markup)
+            or messages.is_for_us(markup)
         )
-        if not addressed and (not thread or speech.begins_with_another(markup, installed.user)):
+        if not addressed and (not thread or messages.begins_with_another(markup, installed.user)):
             return None
         person = speaker_of(event, body, workspace, installed.enterprise)
         of_organisation = person.home.startswith("E") and person.home != installed.enterprise
@@ -126,7 +126,7 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
             # The payload names another organisation, not a workspace, as the home. The message
             # event arrives too and names the workspace, as the user's clicks do.
             return None
-        text = speech.spoken(markup, installed.user)
+        text = messages.spoken(markup, installed.user)
         incoming = Incoming(
             event_id=message_key(workspace, channel, ts),
             user=person.identity,
@@ -134,11 +134,11 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
             place=person.place(channel, thread or ts, ts),
             text=text,
             files=self._attachments.of(event.get("files") or (), workspace),
-            quoted=speech.quoted_in(event, installed.user),
+            quoted=messages.quoted_in(event, installed.user),
             only_mention=mentioned and not text,
         )
         # Commands and one-word answers do not wait for earlier messages.
-        alone = speech.bypasses_queue(text)
+        alone = messages.bypasses_queue(text)
         return ReceivedOnSlack(
             incoming=incoming,
             queue=(person, incoming.event_id if alone else channel),

@@ -13,9 +13,9 @@ from bot.platforms.base import CommandReply, InboundHandler, Incoming
 from bot.platforms.messaging.intake import TROUBLE, outcome
 from bot.platforms.slack.answers import Recipient
 from bot.platforms.slack.clients import Clients, Installed
-from bot.platforms.slack.names import Names
 from bot.platforms.slack.outlet import SlackOutlet
 from bot.platforms.slack.people import (
+    Names,
     SlackAccessPolicy,
     SlackUser,
     interacting_user_of,

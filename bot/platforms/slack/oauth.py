@@ -1,7 +1,10 @@
-"""Installs the bot from a web page, with Slack's OAuth flow."""
+"""Installs the bot from web pages, with Slack's OAuth flow."""
 
 import logging
 from collections.abc import Awaitable
+from dataclasses import dataclass, replace
+from html import escape
+from typing import NamedTuple, Self
 
 import aiohttp
 from slack_bolt.error import BoltError
@@ -17,21 +20,173 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackClientError
 from slack_sdk.oauth.installation_store import Installation
 
-from bot.platforms.slack import pages
 from bot.platforms.slack.clients import new_client
 from bot.platforms.slack.installations import (
     DatabaseStateStore,
     EncryptedInstallationStore,
     workspace_of,
 )
-from bot.platforms.slack.pages import Page
-from bot.platforms.slack.scopes import BOT_SCOPES
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import Clock, utc_now
 
 log = logging.getLogger(__name__)
 
 INSTALL_PATH, REDIRECT_PATH = "/slack/install", "/slack/oauth_redirect"
+
+
+class Need(NamedTuple):
+    """A scope that the bot needs.
+
+    Attributes:
+        name: Slack's name of the scope.
+        use: The purpose.
+    """
+
+    name: str
+    use: str
+
+
+SCOPES = (
+    Need("app_mentions:read", "to receive mentions"),
+    Need("assistant:write", "to be an agent, and to show “is thinking…”"),
+    Need("channels:history", "to receive the other messages of a thread in public channels"),
+    Need("chat:write", "to answer, to edit its messages, and to show Slack's own Stop"),
+    Need("commands", "to have slash commands"),
+    Need("files:read", "to read attached files"),
+    Need("files:write", "to send texts that are too long for messages"),
+    Need("groups:history", "to receive the other messages of a thread in private channels"),
+    Need("im:history", "to receive direct messages"),
+    Need("im:write", "to send a direct message when no other place accepts it"),
+    Need("mpim:history", "to receive the other messages of a thread in group conversations"),
+    Need("reactions:write", "to acknowledge messages with 👀, where “is thinking…” is not shown"),
+    Need("users:read", "to know the names of users"),
+)
+
+#: The exact scopes of `deploy/slack-manifest.yaml` and of installations.
+BOT_SCOPES: tuple[str, ...] = tuple(need.name for need in SCOPES)
+
+
+# --- pages --------------------------------------------------------------------------------------
+
+#: The pages load no resources and cannot be framed. Their addresses, which contain a code, are sent
+#: to no other site.
+HEADERS = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="robots" content="noindex">
+<title>{title}</title>
+<style>body {{ font-family: sans-serif; line-height: 1.5; margin: 3em auto; max-width: 36em;
+padding: 0 1em }}</style>
+</head>
+<body>
+<h1>{title}</h1>
+<p>{text}</p>
+<p><a href="{link}">{label}</a></p>
+</body>
+</html>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page with a headline, a text, and one link to the next step."""
+
+    title: str
+    text: str
+    label: str = "Start again"
+
+    def filled(self, **values: str) -> Self:
+        """Return the page with these values in its text."""
+        return replace(self, text=self.text.format(**values))
+
+    def html(self, link: str) -> str:
+        """Return the page as an HTML document; `link` is the address of its only link."""
+        return _PAGE.format(
+            title=escape(self.title),
+            text=escape(self.text),
+            label=escape(self.label),
+            link=escape(link),
+        )
+
+
+OFFER = Page(
+    "Install the bot in Slack",
+    "Slack will show you what the bot asks for, and lets you choose the workspace.",
+    "Continue to Slack",
+)
+NOT_NOW = Page(
+    "That did not work",
+    "Something went wrong on our side, and the bot was not installed. Start again in a minute. If "
+    "it happens again, tell the people who run the bot: its log says what is wrong.",
+)
+CANCELLED = Page(
+    "Nothing was installed",
+    "The installation was cancelled in Slack. If you did not mean to, start again.",
+)
+OTHER_BROWSER = Page(
+    "This installation was not begun here",
+    "It was begun in another browser, or without cookies, or it is over already and the page was "
+    "loaded once more. Nothing was installed just now. Start again, and stay in this browser.",
+)
+TOO_LATE = Page(
+    "This installation is over",
+    "It was finished already, or it took too long. Nothing was installed just now. If the bot is "
+    "not in Slack yet, start again.",
+)
+NOT_CONFIRMED = Page(
+    "Slack did not confirm the installation",
+    "Nothing was installed. Start again. If it happens again, tell the people who run the bot: "
+    "its log says what Slack answers.",
+)
+
+#: The pages by the reason of the failure: Bolt's, or the `error` that Slack adds to the redirect.
+FAILURES = {
+    "access_denied": CANCELLED,
+    "invalid_browser": OTHER_BROWSER,
+    "invalid_state": TOO_LATE,
+    "storage_error": NOT_NOW,
+}
+
+
+INSTALLED = Page(
+    "The bot is installed",
+    "It is in the workspace {name}. Find it in Slack under Apps and write to it, or invite it to a "
+    "channel and mention it there.",
+    "Open Slack",
+)
+INSTALLED_FOR_ORGANISATION = Page(
+    "The bot is installed",
+    "It is installed for the organisation {name}. An administrator of the organisation now adds it "
+    "to workspaces, in Slack's settings of the organisation. People find it there under Apps.",
+    "Open Slack",
+)
+NOT_ALLOWED = Page(
+    "The bot is not for this workspace",
+    "The people who run this bot have named the workspaces that may use it, and yours is not among "
+    "them. Nothing was stored. Ask them to add {workspace} to `slack.workspaces`, or start again "
+    "and choose another workspace.",
+)
+#: For an app whose tokens expire (token rotation).
+ROTATES = Page(
+    "The bot cannot keep this token",
+    "Slack gave a token for {workspace} that expires, and nothing was stored. Tell the people who "
+    "run the bot: their app at api.slack.com/apps has token rotation switched on, which this bot "
+    "does not know. It needs an app without.",
+)
+
+
+# --- the flow -----------------------------------------------------------------------------------
 
 
 class InstallRefusedError(BoltError):
@@ -99,14 +254,14 @@ class InstallFlow(AsyncOAuthFlow):
 
     async def build_install_page_html(self, url: str, request: AsyncBoltRequest) -> str:
         """Return the page that leads to Slack."""
-        return pages.OFFER.html(url)
+        return OFFER.html(url)
 
     async def append_set_cookie_headers(
         self, headers: dict[str, str], set_cookie_value: str | None
     ) -> dict[str, str | list[str]]:
         """Return the headers of the page that leads to Slack."""
         cookies = [set_cookie_value] if set_cookie_value else []
-        return {**pages.HEADERS, "Set-Cookie": cookies}
+        return {**HEADERS, "Set-Cookie": cookies}
 
     async def store_installation(
         self, request: AsyncBoltRequest, installation: Installation
@@ -119,9 +274,9 @@ class InstallFlow(AsyncOAuthFlow):
         workspace = workspace_of(installation)
         allowed = set(self._slack.workspaces)
         if allowed and not allowed & {installation.enterprise_id, installation.team_id}:
-            refusal = pages.NOT_ALLOWED
+            refusal = NOT_ALLOWED
         elif installation.bot_token_expires_at is not None:
-            refusal = pages.ROTATES
+            refusal = ROTATES
         else:
             await super().store_installation(request, installation)
             return
@@ -137,20 +292,20 @@ class InstallFlow(AsyncOAuthFlow):
     async def _succeeded(self, args: AsyncSuccessArgs) -> BoltResponse:
         found = args.installation
         if found.is_enterprise_install:
-            name, page = found.enterprise_name, pages.INSTALLED_FOR_ORGANISATION
+            name, page = found.enterprise_name, INSTALLED_FOR_ORGANISATION
         else:
-            name, page = found.team_name, pages.INSTALLED
+            name, page = found.team_name, INSTALLED
         page = page.filled(name=name or workspace_of(found))
         link = f"https://app.slack.com/client/{workspace_of(found)}"
         over = self.settings.state_utils.build_set_cookie_for_deletion()
         return BoltResponse(
-            status=200, body=page.html(link), headers={**pages.HEADERS, "Set-Cookie": [over]}
+            status=200, body=page.html(link), headers={**HEADERS, "Set-Cookie": [over]}
         )
 
     async def _failed(self, args: AsyncFailureArgs) -> BoltResponse:
         if isinstance(args.error, InstallRefusedError):
             return self._page(args.error.page, 403)
-        page = pages.FAILURES.get(args.reason, pages.NOT_CONFIRMED)
+        page = FAILURES.get(args.reason, NOT_CONFIRMED)
         return self._page(page, args.suggested_status_code)
 
     async def _page_or_error(self, answer: Awaitable[BoltResponse]) -> BoltResponse:
@@ -158,9 +313,7 @@ class InstallFlow(AsyncOAuthFlow):
             return await answer
         except Exception:
             log.exception("A page for installing the bot in Slack failed")
-            return self._page(pages.NOT_NOW, 503)
+            return self._page(NOT_NOW, 503)
 
     def _page(self, page: Page, status: int) -> BoltResponse:
-        return BoltResponse(
-            status=status, body=page.html(self._install_url), headers={**pages.HEADERS}
-        )
+        return BoltResponse(status=status, body=page.html(self._install_url), headers={**HEADERS})

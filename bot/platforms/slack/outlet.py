@@ -28,10 +28,9 @@ from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.answers import PrivateAnswers, Recipient
 from bot.platforms.slack.budget import WorkspaceBudgets
 from bot.platforms.slack.clients import Clients
-from bot.platforms.slack.history import History
 from bot.platforms.slack.live import GROW_SECONDS, SlackCard, SlackMessage, SlackReply
-from bot.platforms.slack.names import Names
-from bot.platforms.slack.people import SlackUser
+from bot.platforms.slack.messages import History
+from bot.platforms.slack.people import Names, SlackUser
 from bot.platforms.slack.sending import PAUSES, Draft, Sender, made_harmless
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.status import REFRESH_SECONDS, Status

@@ -1,15 +1,32 @@
-"""Identifies Slack users and their workspaces, and decides access to the bot (no SDK)."""
+"""Identifies Slack users, their names and workspaces, and decides access to the bot."""
 
+import asyncio
+import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.agent.sanitizer import one_line
+from bot.errors import DeliveryError
 from bot.platforms.messaging import intake
 from bot.platforms.messaging.intake import NOT_YOU, AccessRefusal, Deduplicator
+from bot.platforms.slack.sending import Sender
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import Identity, Json, Place
 
+log = logging.getLogger(__name__)
+
 PLATFORM = "slack"
+
+#: Time to live of a cached name, and time before the retry of a failed lookup, in seconds.
+CACHE_SECONDS, RETRY_SECONDS = 3_600.0, 60.0
+MAX_CACHED_NAMES = 5_000
+#: Timeout of the lookup of a name, in seconds.
+ASK_SECONDS = 1.0
+LONGEST_NAME = 80
 
 NOT_THIS_WORKSPACE = intake.NOT_THIS_PLACE.format(where="workspace")
 NOT_THIS_CHANNEL = intake.NOT_THIS_PLACE.format(where="channel")
@@ -124,32 +141,6 @@ def _part(body: Json, what: str) -> Json:
     return part if isinstance(part, dict) else {}
 
 
-def refusal_of(settings: SlackSettings, user: SlackUser, channel: str) -> AccessRefusal | None:
-    """Return the reason for which this user may not use the bot there; `None` if they may.
-
-    Args:
-        settings: The admitted workspaces, channels and users.
-        user: The user.
-        channel: The channel; empty for the Home tab.
-    """
-    enterprise, _, team = user.workspace.rpartition(".")
-    here = {enterprise, team} if user.stranger else {enterprise, team, user.home}
-    if settings.workspaces and not here & set(settings.workspaces):
-        return AccessRefusal(NOT_THIS_WORKSPACE, silent=True)
-    if channel.startswith("D"):
-        if not settings.direct_messages:
-            return AccessRefusal(NO_DIRECT_MESSAGES)
-    elif channel and settings.channels and channel not in settings.channels:
-        return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
-    names = {f"{user.home}:{user.account}"}
-    if not user.stranger:
-        names.add(f"{team}:{user.account}")
-        names.add("" if settings.many_workspaces else user.account)
-    if settings.users and not names & set(settings.users):
-        return AccessRefusal(NOT_YOU)
-    return None
-
-
 class SlackAccessPolicy(Deduplicator):
     """Decides access, the same for messages, commands and clicks.
 
@@ -165,5 +156,69 @@ class SlackAccessPolicy(Deduplicator):
         self._settings = settings
 
     def refusal(self, user: SlackUser, channel: str) -> AccessRefusal | None:
-        """Return the reason for which this user may not use the bot there; `None` if they may."""
-        return refusal_of(self._settings, user, channel)
+        """Return the reason for which a user may not use the bot there; `None` if they may.
+
+        Args:
+            user: The user.
+            channel: The channel; empty for the Home tab.
+        """
+        settings = self._settings
+        enterprise, _, team = user.workspace.rpartition(".")
+        here = {enterprise, team} if user.stranger else {enterprise, team, user.home}
+        if settings.workspaces and not here & set(settings.workspaces):
+            return AccessRefusal(NOT_THIS_WORKSPACE, silent=True)
+        if channel.startswith("D"):
+            if not settings.direct_messages:
+                return AccessRefusal(NO_DIRECT_MESSAGES)
+        elif channel and settings.channels and channel not in settings.channels:
+            return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
+        names = {f"{user.home}:{user.account}"}
+        if not user.stranger:
+            names.add(f"{team}:{user.account}")
+            names.add("" if settings.many_workspaces else user.account)
+        if settings.users and not names & set(settings.users):
+            return AccessRefusal(NOT_YOU)
+        return None
+
+
+class Names:
+    """Provides the names of users; falls back to the account's id.
+
+    Args:
+        sender: Makes requests to Slack.
+        monotonic: A monotonic clock in seconds.
+    """
+
+    def __init__(self, sender: Sender, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._sender = sender
+        self._now = monotonic
+        self._names: OrderedDict[tuple[str, str], tuple[str, float]] = OrderedDict()
+
+    async def of(self, user: SlackUser) -> str:
+        """Return the name of a user, within `ASK_SECONDS`. Never raises."""
+        key = (user.workspace, user.account)
+        name, until = self._names.get(key, ("", 0.0))
+        if self._now() < until:
+            return name
+        asked = await self._ask(user)
+        seconds = CACHE_SECONDS if asked else RETRY_SECONDS
+        self._names[key] = (asked or name or user.account, self._now() + seconds)
+        self._names.move_to_end(key)
+        if len(self._names) > MAX_CACHED_NAMES:
+            self._names.popitem(last=False)
+        return self._names[key][0]
+
+    async def _ask(self, user: SlackUser) -> str:
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                answer = await self._sender.ask(
+                    user.workspace, AsyncWebClient.users_info, user=user.account
+                )
+        except (DeliveryError, TimeoutError) as error:
+            log.info("The name of %s is not known: %s", user.account, error or "no answer")
+            return ""
+        found: Json = answer.get("user") or {}
+        profile: Json = found.get("profile") or {}
+        names = (profile.get("display_name"), found.get("real_name"), found.get("name"))
+        lines = (one_line(str(name or ""), LONGEST_NAME) for name in names)
+        return next((line for line in lines if line), "")

@@ -14,16 +14,15 @@ from bot.errors import BotError
 from bot.platforms.base import InboundHandler
 from bot.platforms.messaging.catch_up import CatchUp
 from bot.platforms.slack import sockets, web
-from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.bolt import bolt_app
 from bot.platforms.slack.clients import Clients, OneClient, open_session
 from bot.platforms.slack.installations import EncryptedInstallationStore
 from bot.platforms.slack.intake import SlackMessageReceiver
 from bot.platforms.slack.interactions import SlackReceiver
-from bot.platforms.slack.names import Names
+from bot.platforms.slack.messages import Attachments
 from bot.platforms.slack.oauth import InstallFlow
 from bot.platforms.slack.outlet import SlackOutlet, Tempo
-from bot.platforms.slack.people import PLATFORM, SlackAccessPolicy
+from bot.platforms.slack.people import PLATFORM, Names, SlackAccessPolicy
 from bot.platforms.slack.settings import SlackSettings
 from bot.tasks import Tasks
 from db.database import Database

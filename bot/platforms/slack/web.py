@@ -4,10 +4,13 @@ The size, the duration and the signature of a request are checked before its con
 """
 
 import asyncio
+import hmac
 import logging
+import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import NoReturn
 
@@ -18,6 +21,7 @@ from slack_bolt.adapter.starlette.async_handler import (
 from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
 from slack_bolt.oauth.async_oauth_flow import AsyncOAuthFlow
 from slack_bolt.response import BoltResponse
+from slack_sdk.signature import SignatureVerifier
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -27,7 +31,6 @@ from starlette.routing import Route
 from bot.errors import ConfigError
 from bot.platforms.slack.oauth import INSTALL_PATH, REDIRECT_PATH
 from bot.platforms.slack.settings import HTTP_NEEDS_SIGNATURES, SlackSettings
-from bot.platforms.slack.signatures import SIGNATURE, TIMESTAMP, check
 from bot.platforms.slack.web_server import LogRateLimit, WebLimits, listen, serve
 
 log = logging.getLogger(__name__)
@@ -38,6 +41,16 @@ HEALTH_PATH = "/health"
 # The signature covers the body only, so only these headers are forwarded.
 _FORWARDED = ("content-type", "x-slack-retry-num", "x-slack-retry-reason")
 _CLOSE = {"Connection": "close"}
+
+#: The headers of a request that `check` reads.
+TIMESTAMP, SIGNATURE = "X-Slack-Request-Timestamp", "X-Slack-Signature"
+
+#: Most seconds between a request's timestamp and our clock: limits the replay of a stolen request.
+MAX_SKEW_SECONDS = 5 * 60
+
+# Not `\d`, which matches the digits of every script.
+_TIMESTAMP = re.compile(r"[0-9]{1,15}")
+_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}")
 
 # The exceptions of the SDK for malformed bodies.
 _MALFORMED = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
@@ -125,7 +138,7 @@ class _EventsEndpoint:
         """Answer one request."""
         try:
             body = await self._read(request)
-            invalid = check(
+            invalid = check_signature(
                 request.headers.getlist(TIMESTAMP),
                 request.headers.getlist(SIGNATURE),
                 body,
@@ -205,3 +218,89 @@ class _EventsEndpoint:
         if self._log_limit.admits(reason):
             log.warning(text)
         raise HTTPException(status, headers=_CLOSE if close else None) from None
+
+
+# --- signatures ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidSignature:
+    """The reason for which a request is refused.
+
+    Attributes:
+        reason: The kind of the refusal, in one word.
+        text: The log message with the remedy; contains nothing from the request.
+    """
+
+    reason: str
+    text: str
+
+
+def check_signature(
+    timestamps: Sequence[str],
+    signatures: Sequence[str],
+    body: bytes,
+    *,
+    secret: str,
+    now: float,
+) -> InvalidSignature | None:
+    """Return the reason for which a request is refused; `None` for a recent request from Slack.
+
+    The SDK computes the signature. Its own check is less strict and gives no reason: it fails with
+    an exception for headers that are malformed, accepts timestamps in the digits of every script,
+    and sees only one of several headers.
+
+    Args:
+        timestamps: All values of the header `TIMESTAMP`.
+        signatures: All values of the header `SIGNATURE`.
+        body: The raw bytes of the body.
+        secret: The signing secret.
+        now: The time in seconds since 1970.
+    """
+    secret = secret.strip()
+    if not secret:
+        # Anyone can sign with an empty secret.
+        return _NO_SECRET
+    if not timestamps and not signatures:
+        return _UNSIGNED
+    if len(timestamps) != 1 or len(signatures) != 1:
+        return _MALFORMED_SIGNATURE
+    timestamp, signature = timestamps[0], signatures[0]
+    if not _TIMESTAMP.fullmatch(timestamp) or not _SIGNATURE.fullmatch(signature):
+        return _MALFORMED_SIGNATURE
+    try:
+        expected = SignatureVerifier(secret).generate_signature(timestamp=timestamp, body=body)
+    except UnicodeDecodeError:
+        return _MALFORMED_SIGNATURE
+    if not expected or not hmac.compare_digest(expected, signature):
+        return _WRONG
+    ahead = now - int(timestamp)
+    if abs(ahead) <= MAX_SKEW_SECONDS:
+        return None
+    return InvalidSignature(
+        "clock",
+        "A request of Slack's was refused: the clock of this computer differs from Slack's by "
+        f"{abs(ahead):.0f} s ({'ahead' if ahead > 0 else 'behind'}); set it by NTP. If it is "
+        "right, an old request was sent again.",
+    )
+
+
+_NO_SECRET = InvalidSignature(
+    "secret",
+    "Slack's requests are refused, since `slack.signing_secret` is empty: set it to the Signing "
+    "Secret on the page Basic Information of api.slack.com/apps.",
+)
+_UNSIGNED = InvalidSignature(
+    "unsigned", "A request without Slack's signature was refused: it does not come from Slack."
+)
+_MALFORMED_SIGNATURE = InvalidSignature(
+    "malformed",
+    "A request was refused whose signature is not as Slack writes them: it does not come from "
+    "Slack, or something on the way changes its headers.",
+)
+_WRONG = InvalidSignature(
+    "wrong",
+    "A request with a wrong signature was refused: it does not come from Slack, or "
+    "`slack.signing_secret` is that of another app; compare it with the page Basic Information of "
+    "api.slack.com/apps.",
+)

@@ -11,7 +11,7 @@ from bot.errors import DeliveryError
 from bot.platforms.discord import messages as discord
 from bot.platforms.discord.settings import API_URL
 from bot.platforms.messaging.attachments import MOST_BYTES, FileHost
-from bot.platforms.slack import attachments as slack
+from bot.platforms.slack import messages as slack
 from bot.platforms.slack.settings import API_URL as SLACK_API_URL
 
 HERE = "http://127.0.0.1:8000/api/v10"

@@ -12,14 +12,13 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.platforms.base import CommandReply
 from bot.platforms.messaging.intake import STORE_PAUSES
 from bot.platforms.slack import sockets
-from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.bolt import bolt_app
 from bot.platforms.slack.clients import Clients, Installed, OneClient, new_client, open_session
 from bot.platforms.slack.intake import STORED_SECONDS, SlackMessageReceiver
 from bot.platforms.slack.interactions import ACK_SECONDS, SlackReceiver
-from bot.platforms.slack.names import Names
+from bot.platforms.slack.messages import Attachments
 from bot.platforms.slack.outlet import SlackOutlet
-from bot.platforms.slack.people import SlackAccessPolicy, SlackUser
+from bot.platforms.slack.people import Names, SlackAccessPolicy, SlackUser
 from bot.platforms.slack.platform import Slack, open_slack
 from bot.platforms.slack.settings import SlackSettings
 from bot.tasks import Tasks

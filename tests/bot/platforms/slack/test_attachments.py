@@ -7,8 +7,8 @@ from aiohttp import web
 
 from bot.errors import DeliveryError
 from bot.platforms.messages import Attachment
-from bot.platforms.slack.attachments import NO_SCOPE, Attachments
 from bot.platforms.slack.clients import Installed, OneClient, open_session
+from bot.platforms.slack.messages import NO_SCOPE, Attachments
 from bot.platforms.slack.problems import NOT_INSTALLED
 from bot.values import Json
 from tests.bot.platforms.slack.hearing import Counter, counter, installed_in, new_client_of

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from bot.checks import Check
 from bot.platforms.slack.checkup import look
-from bot.platforms.slack.scopes import BOT_SCOPES
+from bot.platforms.slack.oauth import BOT_SCOPES
 from bot.platforms.slack.settings import SlackSettings
 from tests.fakes.slack.server import FakeSlack
 

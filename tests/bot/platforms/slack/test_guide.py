@@ -11,12 +11,11 @@ from bot.platforms.slack import (
     clients,
     oauth,
     platform,
-    signatures,
     sockets,
     web,
     web_server,
 )
-from bot.platforms.slack.scopes import SCOPES
+from bot.platforms.slack.oauth import SCOPES
 from bot.platforms.slack.settings import SlackSettings
 from tests.fakes.slack.webhook import sign
 
@@ -85,7 +84,7 @@ def test_the_limits_of_a_request_are_those_of_the_server() -> None:
     limits = web_server.WebLimits()
 
     assert f"{limits.body_bytes // 1024**2} MB and take {limits.body_seconds:g} s" in GUIDE
-    assert signatures.MAX_SKEW_SECONDS == 300
+    assert web.MAX_SKEW_SECONDS == 300
     assert "not more than five\nminutes ago" in GUIDE
 
 
@@ -105,9 +104,9 @@ def test_what_it_quotes_is_what_is_said(said: str) -> None:
 def test_what_it_quotes_of_a_wrong_signature_is_what_is_said() -> None:
     signature = "v0=" + "0" * 64
 
-    wrong = signatures.check(["1"], [signature], b"", secret="one", now=1)
+    wrong = web.check_signature(["1"], [signature], b"", secret="one", now=1)
     right = sign("one", "1", b"")
-    late = signatures.check(["1"], [right], b"", secret="one", now=1_000)
+    late = web.check_signature(["1"], [right], b"", secret="one", now=1_000)
 
     assert wrong is not None
     assert late is not None

@@ -9,7 +9,7 @@ import yaml
 from bot.conversations.command_lines import CommandGroup
 from bot.conversations.command_table import COMMANDS
 from bot.platforms.slack import oauth, web
-from bot.platforms.slack.scopes import BOT_EVENTS, BOT_SCOPES
+from bot.platforms.slack.oauth import BOT_SCOPES
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import Json
 from tests.fakes.slack.server import FakeSlack
@@ -21,6 +21,18 @@ TEXTS = {
     http: (ROOT / "deploy" / name).read_text("utf-8")
     for http, name in ((False, "slack-manifest.yaml"), (True, "slack-manifest-http.yaml"))
 }
+#: Messages, mentions, the Home tab, Slack's own Stop button, and what takes the bot away.
+BOT_EVENTS = (
+    "agent_session_stopped",
+    "app_home_opened",
+    "app_mention",
+    "app_uninstalled",
+    "message.channels",
+    "message.groups",
+    "message.im",
+    "message.mpim",
+    "tokens_revoked",
+)
 #: Called through the client's own function for uploads.
 UPLOADS = {"files.getUploadURLExternal", "files.completeUploadExternal"}
 

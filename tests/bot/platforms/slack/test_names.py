@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.platforms.slack import names
-from bot.platforms.slack.names import CACHE_SECONDS, LONGEST_NAME, RETRY_SECONDS, Names
-from bot.platforms.slack.people import SlackUser
+from bot.platforms.slack import people
+from bot.platforms.slack.people import CACHE_SECONDS, LONGEST_NAME, RETRY_SECONDS, Names, SlackUser
 from bot.values import Json
 from tests.bot.platforms.slack.hearing import Counter, counter
 from tests.fakes.slack.server import FakeSlack
@@ -117,7 +116,7 @@ async def test_a_name_is_not_waited_for_for_long(
 ) -> None:
     go_on = asyncio.Event()
     at.fake.fail("users.info", hold=go_on)
-    monkeypatch.setattr(names, "ASK_SECONDS", 0.3)
+    monkeypatch.setattr(people, "ASK_SECONDS", 0.3)
 
     async with asyncio.timeout(8):
         assert await known.of(person(at.alice)) == at.alice.id
@@ -128,7 +127,7 @@ async def test_a_name_is_not_waited_for_when_slack_asks_for_patience(
     at: Counter, known: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at.fake.fail("users.info", status=429, retry_after=9)
-    monkeypatch.setattr(names, "ASK_SECONDS", 0.3)
+    monkeypatch.setattr(people, "ASK_SECONDS", 0.3)
 
     async with asyncio.timeout(8):
         assert await known.of(person(at.alice)) == at.alice.id
@@ -172,7 +171,7 @@ async def test_what_is_remembered_longest_ago_is_forgotten_first(
 ) -> None:
     newest, *others = [
         SlackUser(account=f"U{number}", home="T11", workspace=at.fake.team.id)
-        for number in range(names.MAX_CACHED_NAMES + 1)
+        for number in range(people.MAX_CACHED_NAMES + 1)
     ]
     for each in others:
         known._names[each.workspace, each.account] = ("somebody", watch.now + 1)
@@ -182,7 +181,7 @@ async def test_what_is_remembered_longest_ago_is_forgotten_first(
     for each in (oldest, newest):
         await known.of(each)
     assert asked(at) == [oldest.account, newest.account]
-    assert len(known._names) == names.MAX_CACHED_NAMES
+    assert len(known._names) == people.MAX_CACHED_NAMES
     for each in (oldest, third, newest, second):
         await known.of(each)
 

@@ -24,8 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bot.platforms.slack.installations import EncryptedInstallationStore
-from bot.platforms.slack.oauth import INSTALL_PATH, REDIRECT_PATH, InstallFlow
-from bot.platforms.slack.scopes import BOT_SCOPES
+from bot.platforms.slack.oauth import BOT_SCOPES, INSTALL_PATH, REDIRECT_PATH, InstallFlow
 from bot.values import Json
 from db.database import Database
 from db.tables import slack_installs, slack_states

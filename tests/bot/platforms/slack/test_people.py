@@ -12,7 +12,6 @@ from bot.platforms.slack.people import (
     SlackAccessPolicy,
     SlackUser,
     interacting_user_of,
-    refusal_of,
     speaker_of,
     workspaces_of,
 )
@@ -30,7 +29,7 @@ CAROL = SlackUser(account="U33", home="T99", workspace="T11", stranger=True)
 def refused(
     person: SlackUser = ALICE, channel: str = "C11", **settings: Any
 ) -> AccessRefusal | None:
-    return refusal_of(SlackSettings(**settings), person, channel)
+    return SlackAccessPolicy(SlackSettings(**settings)).refusal(person, channel)
 
 
 def speaker(
@@ -273,9 +272,10 @@ def test_strangers_are_where_the_bot_is_and_bring_no_workspace_with_them() -> No
 def test_with_many_workspaces_an_id_without_one_lets_nobody_in() -> None:
     # Settings like these are refused when they are read, and let nobody in even so.
     many = SlackSettings().model_copy(update={"client_id": "1.2", "users": ("U11",)})
+    named = many.model_copy(update={"users": ("T11:U11",)})
 
-    assert refusal_of(many, ALICE, "C11") == AccessRefusal(NOT_YOU)
-    assert refusal_of(many.model_copy(update={"users": ("T11:U11",)}), ALICE, "C11") is None
+    assert SlackAccessPolicy(many).refusal(ALICE, "C11") == AccessRefusal(NOT_YOU)
+    assert SlackAccessPolicy(named).refusal(ALICE, "C11") is None
 
 
 def test_a_place_that_is_not_served_is_passed_over_even_for_those_who_may_not_anyway() -> None:

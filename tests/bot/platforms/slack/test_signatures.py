@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bot.platforms.slack.signatures import check
+from bot.platforms.slack.web import check_signature
 from tests.fakes.slack.webhook import sign
 
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
@@ -91,14 +91,16 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_only_a_right_and_fresh_signature_counts(case: Case) -> None:
-    refusal = check(case.stamps, case.signatures, case.body, secret=case.secret, now=NOW)
+    refusal = check_signature(case.stamps, case.signatures, case.body, secret=case.secret, now=NOW)
 
     assert (refusal.reason if refusal else None) == case.reason
 
 
 def test_a_replay_within_five_minutes_is_still_slacks() -> None:
     # Events are told apart by their ids, in the database.
-    both = [check([STAMP], [GOOD], BODY, secret=SECRET, now=NOW + later) for later in (0, 299)]
+    both = [
+        check_signature([STAMP], [GOOD], BODY, secret=SECRET, now=NOW + later) for later in (0, 299)
+    ]
 
     assert both == [None, None]
 
@@ -114,14 +116,14 @@ def test_the_signature_is_that_of_slacks_own_example() -> None:
     )
 
     signature = "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"
-    refusal = check(["1531420618"], [signature], body, secret=SECRET, now=1_531_420_620)
+    refusal = check_signature(["1531420618"], [signature], body, secret=SECRET, now=1_531_420_620)
 
     assert refusal is None
 
 
 @pytest.mark.parametrize(("later", "said"), [(360, "360 s (ahead)"), (-360, "360 s (behind)")])
 def test_a_wrong_clock_is_told_by_how_much(later: float, said: str) -> None:
-    refusal = check([STAMP], [GOOD], BODY, secret=SECRET, now=NOW + later)
+    refusal = check_signature([STAMP], [GOOD], BODY, secret=SECRET, now=NOW + later)
 
     assert refusal is not None
     assert said in refusal.text
@@ -129,7 +131,7 @@ def test_a_wrong_clock_is_told_by_how_much(later: float, said: str) -> None:
 
 
 def test_a_wrong_signature_names_the_key_to_look_at() -> None:
-    refusal = check([STAMP], ["v0=" + "0" * 64], BODY, secret=SECRET, now=NOW)
+    refusal = check_signature([STAMP], ["v0=" + "0" * 64], BODY, secret=SECRET, now=NOW)
 
     assert refusal is not None
     assert "`slack.signing_secret` is that of another app" in refusal.text

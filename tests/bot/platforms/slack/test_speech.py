@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bot.platforms.messages import Quoted
 from bot.platforms.messaging.texts import WORDS
-from bot.platforms.slack.speech import (
+from bot.platforms.slack.messages import (
     begins_with_another,
     bypasses_queue,
     is_from_user,

@@ -1,0 +1,282 @@
+"""Reads Slack's messages: their markup as plain text, their files, and the history of a place.
+
+Slack escapes `&`, `<` and `>` in typed text, and puts recognised parts between `<` and `>`: see
+"Formatting text for app surfaces" in its documentation.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.agent.sanitizer import one_line
+from bot.errors import DeliveryError
+from bot.platforms.messages import Attachment, PastMessage, Quoted, message_key
+from bot.platforms.messaging.attachments import FileHost
+from bot.platforms.messaging.texts import short_answer
+from bot.platforms.slack.clients import Clients, Installed
+from bot.platforms.slack.people import Names, author_of
+from bot.platforms.slack.problems import NOT_INSTALLED
+from bot.platforms.slack.sending import Sender
+from bot.platforms.slack.settings import API_URL
+from bot.values import Json, Place
+
+_MARKUP = re.compile(r"<([^<>\n]*)>")
+#: The subtypes of messages by users, with "" for no subtype.
+_SAID = frozenset({"", "file_share", "thread_broadcast", "me_message"})
+#: Slack's own account, which writes to bots like a user, for instance after a removal from a
+#: channel.
+_SLACKBOT = "USLACKBOT"
+_ALL_THERE = frozenset({"here", "channel", "everyone"})
+#: The fields of an attachment with written text.
+_WRITTEN = ("pretext", "author_name", "title", "text", "footer")
+_COMMAND = re.compile(r"[/!]\w|subagents?\b", re.IGNORECASE)
+
+HOSTS = frozenset({"files.slack.com"})
+NO_SCOPE = (
+    "Send what matters as text, or ask the people who run me to give me the scope files:read."
+)
+#: The access state of a file in a payload that contains only its id: `files.info` has the rest.
+_ASK = "check_file_info"
+
+#: Most messages in one request, and most pages of one place.
+PAGE, MAX_PAGES = 200, 5
+
+
+# --- markup -------------------------------------------------------------------------------------
+
+
+def is_from_user(event: Json) -> bool:
+    """Return True for a new message by a user: no bot, not Slack itself, no edit or deletion."""
+    said = str(event.get("subtype") or "") in _SAID and not event.get("hidden")
+    somebody = str(event.get("user") or "") not in {"", _SLACKBOT}
+    return said and somebody and not event.get("bot_id")
+
+
+def mentions(text: str, account: str) -> bool:
+    """Return True if a text with Slack's markup mentions an account."""
+    return re.search(rf"<@{re.escape(account)}(\|[^<>]*)?>", text) is not None
+
+
+def is_for_us(text: str) -> bool:
+    """Return True if a text is a command with a name of this bot."""
+    return re.match(r"\s*!(subagents?|retinue)\b", text, re.IGNORECASE) is not None
+
+
+def bypasses_queue(spoken_text: str) -> bool:
+    """Return True for commands and one-word answers, which do not wait for earlier messages."""
+    return bool(_COMMAND.match(spoken_text) or short_answer(spoken_text))
+
+
+def begins_with_another(text: str, me: str) -> bool:
+    """Return True if a text with Slack's markup begins with a mention of another account."""
+    match = re.match(r"\s*<@([UW][A-Z0-9]+)", text)
+    return match is not None and match[1] != me
+
+
+def spoken(text: str, me: str) -> str:
+    """Return a message as plain text, without mentions of the bot at its beginning and end.
+
+    Args:
+        text: The text with Slack's markup.
+        me: The bot's account.
+    """
+    name = rf"<@{re.escape(me)}(?:\|[^<>]*)?>"
+    text = re.sub(rf"\A\s*(?:{name}[\s,:]*)+", "", text)
+    # A `\Z` in the pattern would take seconds for a text full of mentions or white space.
+    text = re.sub(
+        rf"(?:{name}\s*)+", lambda names: "" if names.end() == len(text) else names[0], text
+    )
+    text = _MARKUP.sub(lambda match: _meant(match[1]), text)
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").strip()
+
+
+def quoted_in(event: Json, me: str) -> tuple[Quoted, ...]:
+    """Return the content of a message by other authors: shared messages, link previews."""
+    found = []
+    for each in event.get("attachments") or ():
+        shared = each.get("is_share") or each.get("is_msg_unfurl")
+        texts = [str(each.get(key) or "") for key in _WRITTEN]
+        texts = texts if any(texts) else [str(each.get("fallback") or "")]
+        fields = [
+            f"{field.get('title') or ''}: {field.get('value') or ''}"
+            for field in each.get("fields") or ()
+        ]
+        text = spoken("\n".join(part for part in [*texts, *fields] if part), me)
+        if text:
+            found.append(Quoted("shared" if shared else "link_preview", text))
+    return tuple(found)
+
+
+def _meant(markup: str) -> str:
+    """Return the visible text of a piece of markup, still escaped."""
+    target, _, label = markup.partition("|")
+    if target.startswith("@"):
+        return f"@{label.removeprefix('@') or target[1:]}"
+    if target.startswith("#"):
+        return f"#{label or target[1:]}"
+    if target.startswith("!"):
+        return _of_slack(target[1:], label)
+    address = target.removeprefix("mailto:").removeprefix("tel:")
+    return f"{label} ({address})" if label and label not in address else address
+
+
+def _of_slack(target: str, label: str) -> str:
+    """Return the visible text of a special mention, a group or a date."""
+    kind, _, rest = target.partition("^")
+    if kind in _ALL_THERE:
+        return f"@{kind}"
+    return label or f"@{rest if kind == 'subteam' else kind}"
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def store(api_url: str) -> FileHost:
+    """Return Slack's file storage.
+
+    Args:
+        api_url: The address of the Web API; a stand-in for the API may serve files too.
+    """
+    stand_in = "" if api_url == API_URL else api_url
+    return FileHost(name="Slack", hosts=HOSTS, stand_in=stand_in, refused=NO_SCOPE)
+
+
+class Attachments:
+    """Reads the files of messages.
+
+    Args:
+        clients: Provide the tokens.
+        sender: Makes requests to Slack.
+        api_url: The address of the Web API.
+    """
+
+    def __init__(self, clients: Clients, sender: Sender, api_url: str) -> None:
+        self._clients = clients
+        self._sender = sender
+        self._store = store(api_url)
+
+    def of(self, files: Iterable[Json], workspace: str) -> tuple[Attachment, ...]:
+        """Return the files of a message without fetching them.
+
+        Args:
+            files: The file objects of Slack's payload.
+            workspace: The workspace of the bot.
+        """
+        return tuple(
+            Attachment(
+                name=_name(file),
+                media_type=str(file.get("mimetype") or ""),
+                size=int(file.get("size") or 0),
+                read=partial(self._read, file, workspace),
+            )
+            for file in files
+        )
+
+    async def _read(self, file: Json, workspace: str) -> bytes:
+        installed = await self._clients.installed(workspace)
+        if installed is None:
+            raise DeliveryError(NOT_INSTALLED, permanent=True)
+        if file.get("file_access") == _ASK:
+            answer = await self._sender.ask(
+                workspace, AsyncWebClient.files_info, file=str(file["id"])
+            )
+            file = dict(answer["file"])
+        address = str(file.get("url_private_download") or file.get("url_private") or "")
+        headers = {"Authorization": f"Bearer {installed.token}"}
+        return await self._store.fetch(address, _name(file), headers=headers)
+
+
+def _name(file: Json) -> str:
+    return one_line(str(file.get("name") or file.get("title") or "")) or "file"
+
+
+# --- history ------------------------------------------------------------------------------------
+
+
+class History:
+    """Reads places with the token of their workspace.
+
+    Args:
+        clients: Provide the bot's identity in a workspace.
+        sender: Makes requests.
+        names: Provide the names of users.
+        api_url: The address of the Web API.
+    """
+
+    def __init__(self, clients: Clients, sender: Sender, names: Names, api_url: str) -> None:
+        self._clients = clients
+        self._sender = sender
+        self._names = names
+        self._attachments = Attachments(clients, sender, api_url)
+
+    async def read(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+        """Return the newest messages after a given time or message, oldest first.
+
+        Raises:
+            DeliveryError: The messages cannot be read.
+        """
+        installed = await self._clients.installed(place.workspace)
+        if installed is None:
+            raise DeliveryError(NOT_INSTALLED, permanent=True)
+        oldest = f"{after.timestamp():.6f}" if isinstance(after, datetime) else after
+        found = await self._pages(place, oldest, limit)
+        # Slack returns a thread with its first message, regardless of `oldest`.
+        new = [each for each in found if not oldest or float(each["ts"]) > float(oldest)]
+        new.sort(key=lambda each: float(each["ts"]))
+        return [await self._past(each, place, installed) for each in new[-limit:]]
+
+    async def _pages(self, place: Place, oldest: str, limit: int) -> list[Json]:
+        """Return the requested messages, and possibly more.
+
+        Slack returns a channel newest first and a thread oldest first: the last page of a thread
+        contains its newest messages.
+        """
+        found: list[Json] = []
+        asked: dict[str, Any] = {"channel": place.channel, "limit": PAGE}
+        if oldest:
+            asked["oldest"] = oldest
+        for _ in range(MAX_PAGES):
+            if place.thread:
+                response = await self._sender.ask(
+                    place.workspace, AsyncWebClient.conversations_replies, ts=place.thread, **asked
+                )
+            else:
+                response = await self._sender.ask(
+                    place.workspace, AsyncWebClient.conversations_history, **asked
+                )
+            page: Json = dict(response.data) if isinstance(response.data, dict) else {}
+            found += page.get("messages") or ()
+            cursor = (page.get("response_metadata") or {}).get("next_cursor")
+            if not cursor or (not place.thread and len(found) >= limit):
+                break
+            asked["cursor"] = cursor
+        return found
+
+    async def _past(self, message: Json, place: Place, installed: Installed) -> PastMessage:
+        ts, text = str(message["ts"]), str(message.get("text") or "")
+        thread = place.thread or str(message.get("thread_ts") or "") or ts
+        own = str(message.get("user") or "") == installed.user or (
+            bool(installed.bot) and message.get("bot_id") == installed.bot
+        )
+        by_bot = own or not is_from_user(message)
+        author = author_of(message, place.workspace, installed.enterprise)
+        direct = place.channel.startswith("D")
+        said, mentioned = spoken(text, installed.user), mentions(text, installed.user)
+        return PastMessage(
+            event_id=message_key(place.workspace, place.channel, ts),
+            place=author.place(place.channel, thread, ts),
+            author=author.identity,
+            author_name="" if by_bot else await self._names.of(author),
+            text=said,
+            sent_at=datetime.fromtimestamp(float(ts), UTC),
+            by_bot=by_bot,
+            own=own,
+            addressed=direct or mentioned or is_for_us(text),
+            only_mention=mentioned and not said,
+            files=self._attachments.of(message.get("files") or (), place.workspace),
+            quoted=quoted_in(message, installed.user),
+        )
