@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from bot.app import open_bot, open_database
 from bot.platforms.slack.outlet import Tempo
-from bot.platforms.slack.platform import open_slack
+from bot.platforms.slack.platform import open_platform
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.sockets import PING_SECONDS
 from bot.running import Bot
@@ -175,7 +175,7 @@ async def on_slack(
         skills = [gate.skill, *further_skills]
         async with (
             open_database(config) as database,
-            open_slack(
+            open_platform(
                 given,
                 database,
                 receives=True,

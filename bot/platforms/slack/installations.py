@@ -13,7 +13,7 @@ import aiohttp
 from cryptography.fernet import Fernet, InvalidToken
 from slack_bolt.error import BoltError
 from slack_sdk.errors import SlackClientError
-from slack_sdk.oauth.installation_store import Bot, Installation
+from slack_sdk.oauth.installation_store import Installation
 from slack_sdk.oauth.installation_store.async_installation_store import AsyncInstallationStore
 from slack_sdk.oauth.state_store.async_state_store import AsyncOAuthStateStore
 from slack_sdk.web.async_client import AsyncWebClient
@@ -58,6 +58,8 @@ class _CachedInstallation:
 
 class EncryptedInstallationStore(AsyncInstallationStore):
     """Stores bot tokens encrypted, and provides the client of each workspace (see `Clients`).
+
+    Of the SDK's interface the OAuth flow calls `async_save` only.
 
     The SDK's store for SQLAlchemy is unsuitable as a base. It begins and commits transactions
     itself, which only our database does. Its columns are too short for encrypted tokens. Each
@@ -142,7 +144,7 @@ class EncryptedInstallationStore(AsyncInstallationStore):
                 return workspace, installed
         return None
 
-    # -- the SDK's interface ---------------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------------
 
     async def async_save(self, installation: Installation) -> None:
         """Store an installation in place of an older one; only its bot token, no user token.
@@ -168,35 +170,6 @@ class EncryptedInstallationStore(AsyncInstallationStore):
         self._forget(workspace)
         log.info("The bot was installed in the Slack workspace %s", workspace)
 
-    async def async_find_bot(
-        self,
-        *,
-        enterprise_id: str | None,
-        team_id: str | None,
-        is_enterprise_install: bool | None = False,
-    ) -> Bot | None:
-        """Return the bot of a workspace or an organisation; `None` without an installation."""
-        workspace = (None if is_enterprise_install else team_id) or enterprise_id or ""
-        installed = await self.installed(workspace)
-        if installed is None:
-            return None
-        return Bot(
-            enterprise_id=enterprise_id,
-            team_id=team_id,
-            bot_token=installed.token,
-            bot_id=installed.bot,
-            bot_user_id=installed.user,
-            is_enterprise_install=is_enterprise_install,
-            installed_at=0.0,
-        )
-
-    async def async_delete_bot(self, *, enterprise_id: str | None, team_id: str | None) -> None:
-        """Delete a workspace, or an organisation, whose token is no longer valid."""
-        await self.remove(team_id or enterprise_id or "")
-
-    #: Nothing but the bot's installation is stored.
-    async_delete_all = async_delete_bot
-
     async def remove(self, workspace: str) -> None:
         """Delete a workspace, or an organisation, that removed the bot or revoked its token.
 
@@ -208,12 +181,12 @@ class EncryptedInstallationStore(AsyncInstallationStore):
         """
         key = _key_of(workspace)
         self._forget(key)
-        install, token = await self._read(key)
+        install, installed = await self._read(key)
         if install is None:
             return
         try:
-            if token is not None:
-                await self._client(token).auth_test()
+            if installed is not None:
+                await self._client(installed.token).auth_test()
                 log.info("The bot is still in the Slack workspace %s: its token is good", key)
                 return
         except (SlackClientError, aiohttp.ClientError, OSError) as error:
@@ -233,18 +206,10 @@ class EncryptedInstallationStore(AsyncInstallationStore):
         if cached is not None and self._monotonic() < cached.until:
             return cached
         changes = self._changes
-        install, token = await self._read(key)
-        installed = client = None
-        if install is not None and token is None:
+        install, installed = await self._read(key)
+        if install is not None and installed is None:
             log.error(UNREADABLE, key, self._settings.public_url)
-        elif install is not None and token is not None:
-            installed = Installed(
-                token=token,
-                user=install.bot_user,
-                bot=install.bot,
-                enterprise=install.enterprise,
-            )
-            client = self._client(token)
+        client = self._client(installed.token) if installed else None
         seconds = ABSENCE_SECONDS if install is None else CACHE_SECONDS
         cached = _CachedInstallation(installed, client, self._monotonic() + seconds)
         # Do not cache a value that was read before a change.
@@ -255,15 +220,19 @@ class EncryptedInstallationStore(AsyncInstallationStore):
                 self._cache.popitem(last=False)
         return cached
 
-    async def _read(self, key: str) -> tuple[Install | None, str | None]:
-        """Return the stored installation and its token; `None` if the token is not readable."""
+    async def _read(self, key: str) -> tuple[Install | None, Installed | None]:
+        """Return a stored installation, as a row and with its token if that is readable."""
         async with _reachable(), self.database.snapshot() as tx:
             install = await slack_installs.find(tx, self._client_id, key)
+        if install is None:
+            return None, None
         try:
-            token = self._fernet.decrypt(install.token).decode() if install else None
+            token = self._fernet.decrypt(install.token).decode()
         except InvalidToken:
-            token = None
-        return install, token
+            return install, None
+        return install, Installed(
+            token=token, user=install.bot_user, bot=install.bot, enterprise=install.enterprise
+        )
 
     def _client(self, token: str) -> AsyncWebClient:
         return new_client(token, api_url=self._settings.api_url, session=self._session)

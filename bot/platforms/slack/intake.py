@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+
+from slack_sdk.socket_mode.aiohttp import SocketModeClient
 
 from bot.errors import DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import CommandReply, Incoming
@@ -34,11 +35,6 @@ class NotStoredError(Exception):
     """Raised for a message that is not stored yet, so that Slack delivers it again."""
 
 
-async def always_connected() -> bool:
-    """Return True: over HTTP there is no connection to lose."""
-    return True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedOnSlack(ReceivedMessage):
     """A received message and its author."""
@@ -59,7 +55,7 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         pauses: Backoff before each further attempt to store a message, in seconds.
 
     Attributes:
-        is_connected: Returns True if events arrive now.
+        socket: The connection of Socket Mode; `None` over HTTP.
     """
 
     listener = "slack"
@@ -74,7 +70,7 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         pauses: tuple[float, ...] = STORE_PAUSES,
     ) -> None:
         super().__init__(receiver.inbound, receiver.reception, receiver.tasks, pauses=pauses)
-        self.is_connected: Callable[[], Coroutine[Any, Any, bool]] = always_connected
+        self.socket: SocketModeClient | None = None
         self._receiver = receiver
         self._attachments = attachments
         self._stored_seconds = stored_seconds
@@ -147,8 +143,8 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         )
 
     async def connected(self) -> bool:
-        """Return True if events arrive now."""
-        return await self.is_connected()
+        """Return True if events arrive now: over HTTP there is no connection to lose."""
+        return self.socket is None or await self.socket.is_connected()
 
     def with_news(self, places: Sequence[Place], since: datetime) -> list[Place]:
         """Return all places: Slack does not report the time of the last message of a place."""

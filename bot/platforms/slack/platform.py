@@ -3,12 +3,11 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
 from slack_bolt.async_app import AsyncApp
-from slack_sdk.socket_mode.aiohttp import SocketModeClient
 
 from bot.errors import BotError
 from bot.platforms.base import InboundHandler
@@ -46,10 +45,11 @@ class Slack:
     intake: "SlackIntake"
 
 
+@dataclass(slots=True, kw_only=True)
 class SlackIntake:
     """Receives events from Slack over the configured transport.
 
-    Args:
+    Attributes:
         clients: The access to the workspaces.
         outlet: Sends the answers.
         settings: Everything under `slack:`.
@@ -60,28 +60,15 @@ class SlackIntake:
         pause_seconds: The least time between two places that are read after a gap.
     """
 
-    platform = PLATFORM
-
-    def __init__(
-        self,
-        clients: Clients,
-        outlet: SlackOutlet,
-        settings: SlackSettings,
-        session: aiohttp.ClientSession,
-        tasks: Tasks,
-        *,
-        current: Callable[[], SlackSettings],
-        ping_seconds: float,
-        pause_seconds: float = PAUSE_SECONDS,
-    ) -> None:
-        self._clients = clients
-        self._current = current
-        self._outlet = outlet
-        self._settings = settings
-        self._session = session
-        self._tasks = tasks
-        self._ping_seconds = ping_seconds
-        self._pause_seconds = pause_seconds
+    clients: Clients
+    outlet: SlackOutlet
+    settings: SlackSettings
+    session: aiohttp.ClientSession
+    tasks: Tasks
+    current: Callable[[], SlackSettings]
+    ping_seconds: float
+    pause_seconds: float
+    platform: str = PLATFORM
 
     async def run(self, inbound: InboundHandler) -> None:
         """Receive events until cancelled.
@@ -91,67 +78,59 @@ class SlackIntake:
         """
         receiver = SlackReceiver(
             inbound=inbound,
-            clients=self._clients,
-            outlet=self._outlet,
-            reception=SlackAccessPolicy(self._settings),
-            names=Names(self._outlet.sender),
-            tasks=self._tasks,
+            clients=self.clients,
+            outlet=self.outlet,
+            reception=SlackAccessPolicy(self.settings),
+            names=Names(self.outlet.sender),
+            tasks=self.tasks,
         )
-        attachments = Attachments(self._clients, self._outlet.sender, self._settings.api_url)
-        listener = SlackMessageReceiver(receiver, attachments)
-        app = bolt_app(receiver, listener, self._settings, self._session)
-        catching: asyncio.Task[None] | None = None
-        try:
-            async with self._transport(app) as transport:
-                self._tasks.start(self._clear_open(inbound), name="clear what was left in threads")
-                socket = transport if isinstance(transport, SocketModeClient) else None
-                if socket is not None:
-                    listener.is_connected = socket.is_connected
-                catch_up = CatchUp(
-                    listener, self._outlet, inbound, pause_seconds=self._pause_seconds
+        attachments = Attachments(self.clients, self.outlet.sender, self.settings.api_url)
+        messages = SlackMessageReceiver(receiver, attachments)
+        app = bolt_app(receiver, messages, self.settings, self.session)
+        catch_up = CatchUp(messages, self.outlet, inbound, pause_seconds=self.pause_seconds)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(receiver.reception.settle, SETTLE_SECONDS)
+            if self.settings.mode == "socket":
+                messages.socket = await stack.enter_async_context(
+                    sockets.connected(
+                        app, self.settings, self.session, ping_seconds=self.ping_seconds
+                    )
                 )
-                catching = self._tasks.start(catch_up.run(), name="catch up")
-                if socket is not None:
-                    seconds = 3 * self._ping_seconds
-                    await sockets.watch(socket, self._settings, self._session, seconds=seconds)
-                await asyncio.Event().wait()
-        finally:
-            if catching is not None:
-                catching.cancel()
-            await receiver.reception.settle(SETTLE_SECONDS)
+            else:
+                await stack.enter_async_context(self._web_server(app))
+            self.tasks.start(self._clear_open(inbound), name="clear what was left in threads")
+            catching = self.tasks.start(catch_up.run(), name="catch up")
+            stack.callback(catching.cancel)
+            if messages.socket is not None:
+                seconds = 3 * self.ping_seconds
+                await sockets.watch(messages.socket, self.settings, self.session, seconds=seconds)
+            await asyncio.Event().wait()
+
+    def _web_server(self, app: AsyncApp) -> AbstractAsyncContextManager[str]:
+        def secret() -> str:
+            value = self.current().signing_secret
+            return value.get_secret_value() if value else ""
+
+        pages = None
+        if isinstance(self.clients, EncryptedInstallationStore):
+            pages = InstallFlow(self.clients, self.settings, self.session)
+        return web.listening(app, self.settings, secret=secret, oauth=pages)
 
     async def _clear_open(self, inbound: InboundHandler) -> None:
         """Clear the status that a crashed process left in threads, if the database is reachable."""
         try:
-            places = await inbound.idle_places(PLATFORM)
+            await self.outlet.clear_open(await inbound.idle_places(PLATFORM))
         except BotError as error:
             log.warning("Threads in Slack may say wrongly that I am at work: %s", error)
-        else:
-            await self._outlet.clear_open(places)
-
-    def _transport(self, app: AsyncApp) -> AbstractAsyncContextManager[object]:
-        if self._settings.mode == "socket":
-            return sockets.connected(
-                app, self._settings, self._session, ping_seconds=self._ping_seconds
-            )
-
-        def secret() -> str:
-            value = self._current().signing_secret
-            return value.get_secret_value() if value else ""
-
-        pages = None
-        if isinstance(self._clients, EncryptedInstallationStore):
-            pages = InstallFlow(self._clients, self._settings, self._session)
-        return web.listening(app, self._settings, secret=secret, oauth=pages)
 
 
 @asynccontextmanager
-async def open_slack(
+async def open_platform(
     settings: SlackSettings,
     database: Database,
+    current: Callable[[], SlackSettings] | None = None,
     *,
     receives: bool,
-    current: Callable[[], SlackSettings] | None = None,
     tempo: Tempo | None = None,
     ping_seconds: float = sockets.PING_SECONDS,
     pause_seconds: float = PAUSE_SECONDS,
@@ -161,8 +140,8 @@ async def open_slack(
     Args:
         settings: Everything under `slack:`.
         database: Stores the tokens if many workspaces install the bot.
-        receives: Whether the intake will run. The outlet needs only tokens.
         current: Returns the current settings; the initial ones if `None`.
+        receives: Whether the intake will run. The outlet needs only tokens.
         tempo: Intervals and backoffs; as configured if `None`.
         ping_seconds: Interval of the connection checks.
         pause_seconds: The least time between two places that are read after a gap.
@@ -182,11 +161,11 @@ async def open_slack(
         tasks = Tasks()
         outlet = SlackOutlet(clients, settings, tasks, tempo=tempo, session=session)
         intake = SlackIntake(
-            clients,
-            outlet,
-            settings,
-            session,
-            tasks,
+            clients=clients,
+            outlet=outlet,
+            settings=settings,
+            session=session,
+            tasks=tasks,
             current=current or (lambda: settings),
             ping_seconds=ping_seconds,
             pause_seconds=pause_seconds,
@@ -197,14 +176,3 @@ async def open_slack(
             await tasks.settle(LAST_WORDS_SECONDS)
             outlet.close()
             await tasks.close()
-
-
-def open_platform(
-    settings: SlackSettings,
-    database: Database,
-    current: Callable[[], SlackSettings],
-    *,
-    receives: bool,
-) -> AbstractAsyncContextManager[Slack]:
-    """Open Slack as a process of the bot does: see `open_slack`."""
-    return open_slack(settings, database, receives=receives, current=current)

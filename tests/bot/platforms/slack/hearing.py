@@ -19,7 +19,7 @@ from bot.platforms.slack.interactions import ACK_SECONDS, SlackReceiver
 from bot.platforms.slack.messages import Attachments
 from bot.platforms.slack.outlet import SlackOutlet
 from bot.platforms.slack.people import Names, SlackAccessPolicy, SlackUser
-from bot.platforms.slack.platform import Slack, open_slack
+from bot.platforms.slack.platform import Slack, open_platform
 from bot.platforms.slack.settings import SlackSettings
 from bot.tasks import Tasks
 from bot.values import Identity, Json, Place
@@ -160,7 +160,7 @@ async def listening(
     tasks = Tasks()
     async with (
         nowhere() as unreachable,
-        open_slack(
+        open_platform(
             made,
             database or unreachable,
             receives=True,

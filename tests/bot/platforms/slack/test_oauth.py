@@ -9,14 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import pytest
 from aiohttp import web
-from slack_bolt.adapter.asgi.async_handler import AsyncSlackRequestHandler as AsgiHandler
 from slack_bolt.adapter.starlette.async_handler import (
     to_async_bolt_request,
     to_starlette_response,
 )
-from slack_bolt.async_app import AsyncApp, AsyncSay
 from slack_bolt.oauth.async_oauth_flow import AsyncOAuthFlow
-from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import func, select
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -467,46 +464,4 @@ async def test_a_token_that_expires_is_not_kept(bot: Bot) -> None:
 
     assert page.status == 403
     assert "token rotation" in text_of(page)
-    assert await bot.nothing_is_stored()
-
-
-# --- as a part of Bolt's app --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("org_wide", [False, True])
-async def test_bolt_itself_finds_installations_and_forgets_them(bot: Bot, org_wide: bool) -> None:
-    team = bot.slack.add_team("Inside", enterprise="E0ORG")
-    place = f"E0ORG.{team.id}" if org_wide else team.id
-    app = AsyncApp(
-        client=AsyncWebClient(base_url=bot.slack.api_url),
-        signing_secret=bot.slack.signing_secret,
-        oauth_flow=bot.site.flow,
-    )
-    app.enable_token_revocation_listeners()
-
-    @app.event("app_mention")
-    async def answer(say: AsyncSay, event: Json) -> None:
-        await say("hello", thread_ts=event["ts"])
-
-    @app.event("message")
-    async def ignore() -> None:
-        """Take it."""
-
-    async with serve(AsgiHandler(app)) as url:
-        bot.slack.connect_http(f"{url}/slack/events")
-        await bot.install(team, org_wide=org_wide)
-        carol = bot.slack.add_user("carol", team=team)
-        channel = bot.slack.add_channel("general", team=team)
-        await bot.slack.say(carol, channel, "hi", mention=True)
-        await bot.slack.until(lambda: bot.slack.said(channel), "the answer")
-        before = await bot.installs.installed(place)
-        found = await bot.site.flow.settings.installation_store.async_find_bot(
-            enterprise_id="E0ORG", team_id=team.id, is_enterprise_install=org_wide
-        )
-        await bot.slack.uninstall(team)
-
-    assert before is not None
-    assert found is not None
-    assert found.bot_token == before.token
-    assert await bot.installs.installed(place) is None
     assert await bot.nothing_is_stored()

@@ -14,7 +14,7 @@ from bot.errors import BotError, ConfigError, PlatformUnreachableError
 from bot.platforms.base import CommandReply
 from bot.platforms.messages import Missed
 from bot.platforms.slack.outlet import Tempo
-from bot.platforms.slack.platform import Slack, open_slack
+from bot.platforms.slack.platform import Slack, open_platform
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.texts import THINKING
 from bot.tasks import Tasks
@@ -40,7 +40,7 @@ async def opened(
     """Open Slack; one workspace needs no database."""
     async with (
         nowhere() as database,
-        open_slack(settings, database, receives=receives, tempo=tempo, **more) as platform,
+        open_platform(settings, database, receives=receives, tempo=tempo, **more) as platform,
     ):
         yield platform
 
