@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import NoReturn
 
@@ -29,9 +30,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from bot.errors import ConfigError
+from bot.platforms.messaging.intake import Deduplicator
 from bot.platforms.slack.oauth import INSTALL_PATH, REDIRECT_PATH
 from bot.platforms.slack.settings import HTTP_NEEDS_SIGNATURES, SlackSettings
-from bot.platforms.slack.web_server import LogRateLimit, WebLimits, listen, serve
+from bot.platforms.slack.web_server import LOG_SECONDS, WebLimits, listen, serve
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,7 @@ async def listening(
     secret: Callable[[], str],
     oauth: AsyncOAuthFlow | None = None,
     now: Callable[[], float] = time.time,
+    monotonic: Callable[[], float] = time.monotonic,
     limits: WebLimits | None = None,
 ) -> AsyncIterator[str]:
     """Serve Slack's requests until the end of the block; yields the address http://host:port.
@@ -75,6 +78,7 @@ async def listening(
             effect at once.
         oauth: Installs the bot in workspaces; its two pages are served if it is given.
         now: The time, in seconds since 1970.
+        monotonic: A clock in seconds that is never set, for the rate of log messages.
         limits: The limits of requests.
 
     Raises:
@@ -82,57 +86,46 @@ async def listening(
     """
     if not secret().strip():
         raise ConfigError(f"{HTTP_NEEDS_SIGNATURES}.")
-    limits, log_limit = limits or WebLimits(), LogRateLimit(now)
-    events = _EventsEndpoint(app, secret=secret, now=now, limits=limits, log_limit=log_limit)
-
-    async def health(_: Request) -> Response:
-        return PlainTextResponse("ok")
-
+    limits, logged = limits or WebLimits(), Deduplicator(monotonic=monotonic)
+    events = _EventsEndpoint(app, secret, now, limits, logged)
     routes = [
         Route(EVENTS_PATH, events.handle, methods=["POST"]),
-        Route(HEALTH_PATH, health, methods=["GET"]),
+        Route(HEALTH_PATH, PlainTextResponse("ok"), methods=["GET"]),
     ]
     if oauth is not None:
-        routes += [
-            Route(INSTALL_PATH, _page(oauth.handle_installation), methods=["GET"]),
-            Route(REDIRECT_PATH, _page(oauth.handle_callback), methods=["GET"]),
-        ]
+        pages = {INSTALL_PATH: oauth.handle_installation, REDIRECT_PATH: oauth.handle_callback}
+        routes += [Route(path, partial(_page, show)) for path, show in pages.items()]
     web = Starlette(routes=routes)
     web.router.redirect_slashes = False
-    async with serve(web, listen(settings.host, settings.port), limits, log_limit) as url:
+    async with serve(web, listen(settings.host, settings.port), limits, logged) as url:
         yield url
 
 
-def _page(
-    show: Callable[[AsyncBoltRequest], Awaitable[BoltResponse]],
-) -> Callable[[Request], Awaitable[Response]]:
-    async def page(request: Request) -> Response:
-        if request.method != "GET":
-            # Starlette routes HEAD here too, which would consume an installation's state or code.
-            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET"})
-        return to_starlette_response(await show(to_async_bolt_request(request, b"")))
-
-    return page
+async def _page(
+    show: Callable[[AsyncBoltRequest], Awaitable[BoltResponse]], request: Request
+) -> Response:
+    """Return a page of the installation."""
+    if request.method != "GET":
+        # Starlette routes HEAD here too, which would consume an installation's state or code.
+        raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET"})
+    return to_starlette_response(await show(to_async_bolt_request(request, b"")))
 
 
+@dataclass(slots=True)
 class _EventsEndpoint:
-    """Passes Slack's requests to the app and refuses all others."""
+    """Passes Slack's requests to the app and refuses all others.
 
-    def __init__(
-        self,
-        app: AsyncApp,
-        *,
-        secret: Callable[[], str],
-        now: Callable[[], float],
-        limits: WebLimits,
-        log_limit: LogRateLimit,
-    ) -> None:
-        self._app = app
-        self._secret = secret
-        self._now = now
-        self._limits = limits
-        self._log_limit = log_limit
-        self._buffered = 0
+    Attributes:
+        logged: Limits the rate of equal log messages, so that strangers cannot fill the log.
+        buffered: The size of all bodies that are being received, in bytes.
+    """
+
+    app: AsyncApp
+    secret: Callable[[], str]
+    now: Callable[[], float]
+    limits: WebLimits
+    logged: Deduplicator
+    buffered: int = 0
 
     async def handle(self, request: Request) -> Response:
         """Answer one request."""
@@ -142,98 +135,86 @@ class _EventsEndpoint:
                 request.headers.getlist(TIMESTAMP),
                 request.headers.getlist(SIGNATURE),
                 body,
-                secret=self._secret(),
-                now=self._now(),
+                secret=self.secret(),
+                now=self.now(),
             )
             if invalid is not None:
-                self._refuse(HTTPStatus.UNAUTHORIZED, invalid.reason, invalid.text)
-            return await self._dispatch(request, body)
+                self._refuse(invalid)
+            try:
+                # Bolt passes errors of our handlers to `on_error`, so these concern the body.
+                given = request.headers
+                parsed = AsyncBoltRequest(
+                    body=body.decode(),
+                    headers={name: given[name] for name in _FORWARDED if given.get(name)},
+                )
+                answer = await self.app.async_dispatch(parsed)
+            except _MALFORMED as error:
+                text = (
+                    "A request with the right signature could not be read "
+                    f"({type(error).__name__}): something on the way changes what Slack sends, or "
+                    "Slack sends something new."
+                )
+                self._refuse(Refusal("unreadable", text, HTTPStatus.BAD_REQUEST))
+            return to_starlette_response(answer)
         except ClientDisconnect:
             return Response(status_code=HTTPStatus.BAD_REQUEST)
         except asyncio.CancelledError:
             # Only the server cancels, after its grace period; it would log an exception as a fault.
             return Response(status_code=HTTPStatus.SERVICE_UNAVAILABLE, headers=_CLOSE)
 
-    async def _dispatch(self, request: Request, body: bytes) -> Response:
-        given = request.headers
-        try:
-            # Bolt passes errors of our handlers to `on_error`, so these errors concern the body.
-            parsed = AsyncBoltRequest(
-                body=body.decode(),
-                headers={name: given[name] for name in _FORWARDED if given.get(name)},
-            )
-            answer = await self._app.async_dispatch(parsed)
-        except _MALFORMED as error:
-            self._refuse(
-                HTTPStatus.BAD_REQUEST,
-                "unreadable",
-                "A request with the right signature could not be read "
-                f"({type(error).__name__}): something on the way changes what Slack sends, or "
-                "Slack sends something new.",
-            )
-        return to_starlette_response(answer)
-
     async def _read(self, request: Request) -> bytes:
-        limits, body = self._limits, bytearray()
+        limits, body = self.limits, bytearray()
+        large = Refusal(
+            "large",
+            f"A request with a body over {limits.body_bytes} bytes was refused: Slack sends none "
+            "that large.",
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        )
         if int(request.headers.get("content-length", "0")) > limits.body_bytes:
-            self._refuse_large()
+            self._refuse(large)
         try:
             async with asyncio.timeout(limits.body_seconds):
                 async for chunk in request.stream():
                     if len(body) + len(chunk) > limits.body_bytes:
-                        self._refuse_large()
-                    if self._buffered + len(chunk) > limits.bodies_bytes:
-                        self._refuse(
-                            HTTPStatus.SERVICE_UNAVAILABLE,
-                            "many",
-                            "A request was turned away, since too many large ones arrive at the "
-                            "same time; Slack sends its own again.",
-                            close=True,
-                        )
+                        self._refuse(large)
+                    if self.buffered + len(chunk) > limits.bodies_bytes:
+                        self._refuse(_MANY)
                     body += chunk
-                    self._buffered += len(chunk)
+                    self.buffered += len(chunk)
         except TimeoutError:
-            self._refuse(
-                HTTPStatus.REQUEST_TIMEOUT,
-                "slow",
+            text = (
                 f"A request whose body took over {limits.body_seconds:g} s was cut off: the "
-                "connection to the sender is slow, or that is on purpose.",
-                close=True,
+                "connection to the sender is slow, or that is on purpose."
             )
+            self._refuse(Refusal("slow", text, HTTPStatus.REQUEST_TIMEOUT, close=True))
         finally:
-            self._buffered -= len(body)
+            self.buffered -= len(body)
         return bytes(body)
 
-    def _refuse_large(self) -> NoReturn:
-        self._refuse(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            "large",
-            f"A request with a body over {self._limits.body_bytes} bytes was refused: Slack sends "
-            "none that large.",
-        )
-
-    def _refuse(
-        self, status: HTTPStatus, reason: str, text: str, *, close: bool = False
-    ) -> NoReturn:
-        if self._log_limit.admits(reason):
-            log.warning(text)
-        raise HTTPException(status, headers=_CLOSE if close else None) from None
+    def _refuse(self, refusal: "Refusal") -> NoReturn:
+        if self.logged.first(refusal.reason, again_after=LOG_SECONDS):
+            log.warning(refusal.text)
+        raise HTTPException(refusal.status, headers=_CLOSE if refusal.close else None) from None
 
 
-# --- signatures ---------------------------------------------------------------------------------
+# --- refused requests ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class InvalidSignature:
+class Refusal:
     """The reason for which a request is refused.
 
     Attributes:
         reason: The kind of the refusal, in one word.
         text: The log message with the remedy; contains nothing from the request.
+        status: The status of the answer.
+        close: Whether the connection is closed.
     """
 
     reason: str
     text: str
+    status: HTTPStatus = HTTPStatus.UNAUTHORIZED
+    close: bool = False
 
 
 def check_signature(
@@ -243,7 +224,7 @@ def check_signature(
     *,
     secret: str,
     now: float,
-) -> InvalidSignature | None:
+) -> Refusal | None:
     """Return the reason for which a request is refused; `None` for a recent request from Slack.
 
     The SDK computes the signature. Its own check is less strict and gives no reason: it fails with
@@ -277,7 +258,7 @@ def check_signature(
     ahead = now - int(timestamp)
     if abs(ahead) <= MAX_SKEW_SECONDS:
         return None
-    return InvalidSignature(
+    return Refusal(
         "clock",
         "A request of Slack's was refused: the clock of this computer differs from Slack's by "
         f"{abs(ahead):.0f} s ({'ahead' if ahead > 0 else 'behind'}); set it by NTP. If it is "
@@ -285,22 +266,29 @@ def check_signature(
     )
 
 
-_NO_SECRET = InvalidSignature(
+_NO_SECRET = Refusal(
     "secret",
     "Slack's requests are refused, since `slack.signing_secret` is empty: set it to the Signing "
     "Secret on the page Basic Information of api.slack.com/apps.",
 )
-_UNSIGNED = InvalidSignature(
+_UNSIGNED = Refusal(
     "unsigned", "A request without Slack's signature was refused: it does not come from Slack."
 )
-_MALFORMED_SIGNATURE = InvalidSignature(
+_MALFORMED_SIGNATURE = Refusal(
     "malformed",
     "A request was refused whose signature is not as Slack writes them: it does not come from "
     "Slack, or something on the way changes its headers.",
 )
-_WRONG = InvalidSignature(
+_WRONG = Refusal(
     "wrong",
     "A request with a wrong signature was refused: it does not come from Slack, or "
     "`slack.signing_secret` is that of another app; compare it with the page Basic Information of "
     "api.slack.com/apps.",
+)
+_MANY = Refusal(
+    "many",
+    "A request was turned away, since too many large ones arrive at the same time; Slack sends its "
+    "own again.",
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    close=True,
 )

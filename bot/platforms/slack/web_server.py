@@ -4,7 +4,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
@@ -13,8 +13,11 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bot.errors import ConfigError
+from bot.platforms.messaging.intake import Deduplicator
 from bot.tasks import Tasks
 
+#: The least time between two equal log messages about requests, in seconds.
+LOG_SECONDS = 60.0
 _HEAD_BYTES = 16 * 1024
 _UVICORN = logging.getLogger("uvicorn.error")
 
@@ -39,25 +42,6 @@ class WebLimits:
     idle_seconds: float = 10.0
     connections: int = 200
     stop_seconds: float = 3.0
-
-
-class LogRateLimit:
-    """Limits the rate of equal log messages, so that strangers cannot fill the log."""
-
-    def __init__(self, now: Callable[[], float], seconds: float = 60.0) -> None:
-        self._now = now
-        self._seconds = seconds
-        self._last: dict[str, float] = {}
-
-    def admits(self, kind: str) -> bool:
-        """Return True, and record the time, if a message of this kind may be logged again."""
-        now = self._now()
-        last = self._last.get(kind)
-        # `abs`, since the clock may be set back: some of the messages ask for that.
-        if last is not None and abs(now - last) < self._seconds:
-            return False
-        self._last[kind] = now
-        return True
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -88,35 +72,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 @asynccontextmanager
 async def serve(
-    app: ASGIApp, listener: socket.socket, limits: WebLimits, log_limit: LogRateLimit
+    app: ASGIApp, listener: socket.socket, limits: WebLimits, logged: Deduplicator
 ) -> AsyncIterator[str]:
     """Serve until the end of the block; yields the address, without a path."""
-    server, tasks = _Server(_config(app, limits)), Tasks()
-
-    def admits(record: logging.LogRecord) -> bool:
-        # uvicorn warns of each invalid and each excess request.
-        return log_limit.admits(f"uvicorn: {record.msg}")
-
-    _UVICORN.addFilter(admits)
-    host, port = listener.getsockname()[:2]
-    tasks.start(server.serve(sockets=[listener]), name="the web server")
-    try:
-        yield f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    finally:
-        server.should_exit = True
-        await tasks.settle(limits.stop_seconds + 1.0)
-        await tasks.close()
-        if pending := set(server.server_state.tasks):  # cancelled requests
-            await asyncio.wait(pending, timeout=1.0)
-        for connection in list(server.server_state.connections):
-            if connection.transport is not None:
-                connection.transport.abort()
-        listener.close()
-        _UVICORN.removeFilter(admits)
-
-
-def _config(app: ASGIApp, limits: WebLimits) -> uvicorn.Config:
-    return uvicorn.Config(
+    config = uvicorn.Config(
         app,
         http=_Connection,
         ws="none",
@@ -134,6 +93,28 @@ def _config(app: ASGIApp, limits: WebLimits) -> uvicorn.Config:
         # Context variables of the task that starts the server do not belong to a request.
         reset_contextvars=True,
     )
+    server, tasks = _Server(config), Tasks()
+
+    def admits(record: logging.LogRecord) -> bool:
+        # uvicorn warns of each invalid and each excess request.
+        return logged.first(f"uvicorn: {record.msg}", again_after=LOG_SECONDS)
+
+    _UVICORN.addFilter(admits)
+    host, port = listener.getsockname()[:2]
+    tasks.start(server.serve(sockets=[listener]), name="the web server")
+    try:
+        yield f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    finally:
+        server.should_exit = True
+        await tasks.settle(limits.stop_seconds + 1.0)
+        await tasks.close()
+        if pending := set(server.server_state.tasks):  # cancelled requests
+            await asyncio.wait(pending, timeout=1.0)
+        for connection in list(server.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        listener.close()
+        _UVICORN.removeFilter(admits)
 
 
 class _Server(uvicorn.Server):

@@ -146,6 +146,7 @@ async def served(
             secret=lambda: found.secret,
             oauth=oauth,
             now=found.now,
+            monotonic=found.now,
             limits=limits,
         ) as url:
             found.url = url

@@ -67,7 +67,7 @@ async def test_every_method_that_the_code_calls_is_allowed_by_its_scopes(
 
     needs = {name: scopes_for(name) for name in called | UPLOADS}
 
-    assert {"auth.test", "chat.postMessage", "users.info", "conversations.open"} <= called
+    assert {"auth.test", "chat.postMessage", "conversations.open", "files.info"} <= called
     assert not [
         name for name, any_of in needs.items() if any_of and not set(any_of) & {*BOT_SCOPES}
     ]

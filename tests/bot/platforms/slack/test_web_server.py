@@ -11,7 +11,7 @@ import pytest
 
 from bot.errors import ConfigError
 from bot.platforms.slack.web import listening
-from bot.platforms.slack.web_server import LogRateLimit, WebLimits, listen
+from bot.platforms.slack.web_server import WebLimits, listen
 from bot.tasks import Tasks
 from tests.bot.platforms.slack.posting import (
     PATIENCE,
@@ -297,16 +297,6 @@ async def test_noise_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
                 assert (await noise.ended()).startswith(b"HTTP/1.1 400 ")
 
     assert caplog.text.count("Invalid HTTP request") == 1
-
-
-def test_news_comes_again_after_a_while_and_when_the_clock_was_set() -> None:
-    times = iter((1000.0, 1059.0, 1060.0, 1100.0, 700.0, 710.0, 711.0))
-    rarely = LogRateLimit(lambda: next(times), seconds=60)
-
-    said = [rarely.admits("news") for _ in range(6)]
-
-    assert said == [True, False, True, False, True, False]
-    assert rarely.admits("other news")
 
 
 def test_a_socket_is_released_when_it_is_closed() -> None:
