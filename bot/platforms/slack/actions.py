@@ -235,7 +235,7 @@ async def _answer(admitted: AdmittedInteraction, body: Json, action: Json) -> No
     assert reply is not None, "Every answer is answered."
     if not reply.refused:
         label = written_out(str((action.get("text") or {}).get("text") or key))
-        answer = decision(await receiver.names.of(admitted.person), label, key)
+        answer = decision(await receiver.outlet.names.of(admitted.person), label, key)
         await receiver.outlet.question_answered(
             question, admitted.place, answer, shown=_question(admitted, body)
         )

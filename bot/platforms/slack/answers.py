@@ -12,7 +12,7 @@ from bot.platforms.base import CommandReply
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import blocks
 from bot.platforms.slack.problems import RefusedError
-from bot.platforms.slack.sending import Draft, Sender, made_harmless
+from bot.platforms.slack.sending import Draft, Sender, framed, made_harmless
 from bot.platforms.slack.texts import parts_of
 from bot.values import Json, Place
 
@@ -122,7 +122,7 @@ class PrivateAnswers:
             return
         try:
             for part, under in _with_below(parts, below):
-                draft = _draft(part, under)
+                draft = framed(part, below=under)
                 await self._sender.whisper(recipient.place, recipient.account, draft)
         except RefusedError as error:
             if not error.place_gone:
@@ -136,7 +136,7 @@ class PrivateAnswers:
         if not place.channel.startswith("D"):
             place = await self._sender.direct(place.workspace, recipient.account)
         first, *rest = parts.texts
-        draft = _draft(first, () if rest else below)
+        draft = framed(first, below=() if rest else below)
         try:
             await self._sender.post(place, draft)
         except RefusedError as error:
@@ -154,9 +154,3 @@ def _with_below(parts: MessageParts, below: tuple[Json, ...]) -> list[tuple[str,
     """Return the parts, the last with the blocks below it."""
     *before, last = parts.texts
     return [*((part, ()) for part in before), (last, below)]
-
-
-def _draft(markdown: str, below: tuple[Json, ...]) -> Draft:
-    if not below:
-        return Draft(markdown=markdown)
-    return Draft(blocks=({"type": "markdown", "text": markdown}, *below), mrkdwn=markdown)

@@ -1,7 +1,7 @@
 """Builds Slack blocks: cards, announcements, questions, forms, Home (pure)."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from bot.conversations.command_table import COMMANDS
 from bot.platforms.base import (
@@ -78,21 +78,6 @@ def _button(label: str, action: str, value: str, *, owner: str = "", style: str 
 
 
 # --- messages -----------------------------------------------------------------------------------
-
-
-def said(*, head: str, markdown: str, tail: str) -> tuple[Json, ...]:
-    """Return a message with a head above and a tail below a text, all already escaped.
-
-    Args:
-        head: The text above, in mrkdwn; empty for none.
-        markdown: The text.
-        tail: The text below, in mrkdwn; empty for none.
-    """
-    return (
-        *([section(head)] if head else []),
-        {"type": "markdown", "text": markdown},
-        *([quiet(tail)] if tail else []),
-    )
 
 
 def resume_button(announcement: Announcement) -> tuple[Json, ...]:
@@ -188,12 +173,14 @@ def run_menu(choices: Sequence[tuple[str, str]], command: str) -> tuple[Json, ..
         choices: (id, label) of each run.
         command: The command for the chosen run, such as `/subagents stop`; used as the block's id.
     """
-    options = [
-        {"text": plain(_choice(run_id, label)), "value": run_id[:150]}
-        for run_id, label in choices[:MOST_CHOICES]
-    ]
-    if not options:
+    if not choices:
         return ()
+    options = []
+    for run_id, label in choices[:MOST_CHOICES]:
+        # The id is at the end, since labels need not be unique.
+        number = f" · {short(run_id)}"
+        text = texts.inline(label, texts.MOST_ON_BUTTON - len(number)) + number
+        options.append({"text": plain(text), "value": run_id[:150]})
     menu = {
         "type": "static_select",
         "action_id": CHOICE,
@@ -201,12 +188,6 @@ def run_menu(choices: Sequence[tuple[str, str]], command: str) -> tuple[Json, ..
         "options": options,
     }
     return ({"type": "actions", "block_id": command, "elements": [menu]},)
-
-
-def _choice(run_id: str, label: str) -> str:
-    """Return the option text of a run, with the id at the end since labels need not be unique."""
-    number = f" · {short(run_id)}"
-    return texts.inline(label, texts.MOST_ON_BUTTON - len(number)) + number
 
 
 def send_form(run_id: str, *, remembered: str = "") -> Json:
@@ -255,18 +236,13 @@ def reading(reply: CommandReply) -> Json:
 
 def home(overview: Overview) -> Json:
     """Return the Home tab of a user: their runs, their usage, the agents they may name."""
-    return {"type": "home", "blocks": _fitting(_home_blocks(overview))}
-
-
-def _fitting(blocks: Iterable[Json]) -> list[Json]:
-    """Return as many of the first blocks as a view may contain."""
-    left, found = MOST_IN_VIEW, []
-    for block in blocks:
+    left, shown = MOST_IN_VIEW, []
+    for block in _home_blocks(overview):
         left -= len(json.dumps(block))
         if left < 0:
             break
-        found.append(block)
-    return found
+        shown.append(block)
+    return {"type": "home", "blocks": shown}
 
 
 def notice_at_home(text: str) -> Json:

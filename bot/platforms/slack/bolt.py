@@ -14,7 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.errors import DeliveryError
 from bot.platforms.slack import actions, events
 from bot.platforms.slack.clients import Installed
-from bot.platforms.slack.intake import NotStoredError, SlackMessageReceiver
+from bot.platforms.slack.intake import SlackMessageReceiver
 from bot.platforms.slack.interactions import SlackReceiver
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.settings import SlackSettings
@@ -105,7 +105,7 @@ async def on_error(error: Exception, body: Json) -> BoltResponse:
 
     An event that causes an unexpected error is acknowledged, since a repetition would fail too.
     """
-    if isinstance(error, NotStoredError | DeliveryError):
+    if isinstance(error, DeliveryError):
         log.warning("Something from Slack is not taken yet: %s", error)
         return BoltResponse(status=503, body="")
     log.error("Something from Slack could not be taken", exc_info=error)

@@ -13,7 +13,6 @@ from slack_sdk.http_retry.async_handler import AsyncRetryHandler
 from slack_sdk.http_retry.builtin_async_handlers import (
     AsyncConnectionErrorRetryHandler,
     AsyncRateLimitErrorRetryHandler,
-    AsyncServerErrorRetryHandler,
 )
 from slack_sdk.http_retry.request import HttpRequest
 from slack_sdk.http_retry.response import HttpResponse
@@ -196,10 +195,6 @@ def team_of(workspace: str) -> str:
     return workspace.rpartition(".")[2]
 
 
-def _is_idempotent(request: HttpRequest) -> bool:
-    return str(request.url).rpartition("/")[2] not in ONCE
-
-
 class _RateLimits(AsyncRateLimitErrorRetryHandler):
     """Retries after the time that Slack demands; a wait that is too long fails at once."""
 
@@ -211,17 +206,21 @@ class _RateLimits(AsyncRateLimitErrorRetryHandler):
         return seconds.isdigit() and int(seconds) <= LONGEST_WAIT_SECONDS
 
 
-class _ServerErrors(AsyncServerErrorRetryHandler):
-    """Retries idempotent requests after a server error."""
+class _IdempotentOnly(AsyncRetryHandler):
+    """Retries no request that would send a second message."""
 
-    async def _can_retry_async(
-        self, *, request: HttpRequest, response: HttpResponse | None = None, **_: Any
-    ) -> bool:
-        return response is not None and response.status_code >= 500 and _is_idempotent(request)
+    async def can_retry_async(self, *, request: HttpRequest, **more: Any) -> bool:
+        if str(request.url).rpartition("/")[2] in ONCE:
+            return False
+        return await super().can_retry_async(request=request, **more)
 
 
-class _ConnectionErrors(AsyncConnectionErrorRetryHandler):
+class _ServerErrors(_IdempotentOnly):
+    """Retries idempotent requests after any server error."""
+
+    async def _can_retry_async(self, *, response: HttpResponse | None = None, **_: Any) -> bool:
+        return response is not None and response.status_code >= 500
+
+
+class _ConnectionErrors(_IdempotentOnly, AsyncConnectionErrorRetryHandler):
     """Retries idempotent requests after a broken connection."""
-
-    async def _can_retry_async(self, *, request: HttpRequest, **more: Any) -> bool:
-        return _is_idempotent(request) and await super()._can_retry_async(request=request, **more)

@@ -21,7 +21,6 @@ from bot.platforms.messaging.texts import decision
 from bot.platforms.slack import messages
 from bot.platforms.slack.answers import Recipient
 from bot.platforms.slack.interactions import SlackReceiver
-from bot.platforms.slack.messages import Attachments
 from bot.platforms.slack.people import SlackUser, speaker_of
 from bot.values import Json, Place
 
@@ -29,10 +28,6 @@ log = logging.getLogger(__name__)
 
 #: Timeout for the storing of a message, in seconds: see `ACK_SECONDS`.
 STORED_SECONDS = 1.5
-
-
-class NotStoredError(Exception):
-    """Raised for a message that is not stored yet, so that Slack delivers it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +45,6 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
 
     Args:
         receiver: The shared dependencies of the handlers.
-        attachments: Reads the files of messages.
         stored_seconds: Longest wait for the storing of a message before Slack is answered.
         pauses: Backoff before each further attempt to store a message, in seconds.
 
@@ -64,7 +58,6 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
     def __init__(
         self,
         receiver: SlackReceiver,
-        attachments: Attachments,
         *,
         stored_seconds: float = STORED_SECONDS,
         pauses: tuple[float, ...] = STORE_PAUSES,
@@ -72,7 +65,6 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         super().__init__(receiver.inbound, receiver.reception, receiver.tasks, pauses=pauses)
         self.socket: SocketModeClient | None = None
         self._receiver = receiver
-        self._attachments = attachments
         self._stored_seconds = stored_seconds
         self._under_way: dict[tuple[str, bool], asyncio.Task[None]] = {}
 
@@ -83,8 +75,8 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         continues in the background.
 
         Raises:
-            NotStoredError: The database is unreachable, so Slack should deliver the message again.
-            DeliveryError: The workspace of the message cannot be determined now.
+            DeliveryError: The message is not stored, or its workspace cannot be determined now, so
+                that Slack should deliver the message again.
         """
         message = await self._received(body)
         if message is None:
@@ -96,7 +88,7 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         task.add_done_callback(lambda _: self._under_way.pop(message.key, None))
         await asyncio.wait({task}, timeout=self._stored_seconds)
         if message.queue in self.stuck:
-            raise NotStoredError(message.incoming.event_id)
+            raise DeliveryError(f"The {message.incoming.event_id} is not stored yet.")
 
     async def _received(self, body: Json) -> ReceivedOnSlack | None:
         """Return the message of a payload; `None` if the message cannot be for the bot."""
@@ -129,7 +121,7 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
             user_name="",
             place=person.place(channel, thread or ts, ts),
             text=text,
-            files=self._attachments.of(event.get("files") or (), workspace),
+            files=self._receiver.outlet.reader.files(event.get("files") or (), workspace),
             quoted=messages.quoted_in(event, installed.user),
             only_mention=mentioned and not text,
         )
@@ -172,7 +164,7 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         return message, self._receiver.reception.refusal(message.person, channel)
 
     async def _named(self, message: ReceivedOnSlack) -> Incoming:
-        name = await self._receiver.names.of(message.person)
+        name = await self._receiver.outlet.names.of(message.person)
         return replace(message.incoming, user_name=name)
 
     async def _answer(
@@ -184,5 +176,5 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
     async def _settle(self, message: ReceivedOnSlack, reply: CommandReply) -> None:
         shown = reply.text
         if reply.chosen:
-            shown = decision(await self._receiver.names.of(message.person), reply.chosen)
+            shown = decision(await self._receiver.outlet.names.of(message.person), reply.chosen)
         await self._receiver.outlet.question_answered(reply.answered, message.incoming.place, shown)

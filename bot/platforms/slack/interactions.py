@@ -15,7 +15,6 @@ from bot.platforms.slack.answers import Recipient
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.outlet import SlackOutlet
 from bot.platforms.slack.people import (
-    Names,
     SlackAccessPolicy,
     SlackUser,
     interacting_user_of,
@@ -52,7 +51,6 @@ class SlackReceiver:
     clients: Clients
     outlet: SlackOutlet
     reception: SlackAccessPolicy
-    names: Names
     tasks: Tasks
     ack_seconds: float = ACK_SECONDS
     where_seconds: float = WHERE_SECONDS
@@ -150,7 +148,7 @@ class AdmittedInteraction:
         incoming = Incoming(
             event_id=self.event_id,
             user=self.person.identity,
-            user_name=await self.receiver.names.of(self.person),
+            user_name=await self.receiver.outlet.names.of(self.person),
             place=self.place,
             text=text,
         )

@@ -14,7 +14,7 @@ from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import blocks
 from bot.platforms.slack.budget import BudgetedPace, RequestBudget, WorkspaceBudgets
 from bot.platforms.slack.problems import CONTENT, STILL_THERE, STREAMING, RefusedError
-from bot.platforms.slack.sending import FINAL_REST_SECONDS, Draft, Sender, made_harmless
+from bot.platforms.slack.sending import FINAL_REST_SECONDS, Draft, Sender, framed, made_harmless
 from bot.platforms.slack.status import PROCESSING, Ability, Status
 from bot.platforms.slack.texts import (
     MOST_CHARACTERS,
@@ -284,8 +284,7 @@ class SlackReply(GrowingReply[Draft]):
         except RefusedError as error:
             if not error.thread_gone or not self._message.leave_thread():
                 raise
-            said = blocks.said(head=NO_THREAD, markdown=markdown, tail="")
-            await self._message.show(Draft(blocks=said, mrkdwn=f"{NO_THREAD}\n{markdown}"))
+            await self._message.show(framed(markdown, head=NO_THREAD))
 
     async def abandon(self) -> None:
         """Leave the message unchanged: this or another process will resume the turn."""

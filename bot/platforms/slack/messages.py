@@ -20,7 +20,7 @@ from bot.platforms.messaging.texts import short_answer
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.people import Names, author_of
 from bot.platforms.slack.problems import NOT_INSTALLED
-from bot.platforms.slack.sending import Sender
+from bot.platforms.slack.sending import Method, Sender
 from bot.platforms.slack.settings import API_URL
 from bot.values import Json, Place
 
@@ -114,22 +114,19 @@ def quoted_in(event: Json, me: str) -> tuple[Quoted, ...]:
 def _meant(markup: str) -> str:
     """Return the visible text of a piece of markup, still escaped."""
     target, _, label = markup.partition("|")
-    if target.startswith("@"):
-        return f"@{label.removeprefix('@') or target[1:]}"
-    if target.startswith("#"):
-        return f"#{label or target[1:]}"
-    if target.startswith("!"):
-        return _of_slack(target[1:], label)
+    sign, name = target[:1], target[1:]
+    if sign == "@":
+        return f"@{label.removeprefix('@') or name}"
+    if sign == "#":
+        return f"#{label or name}"
+    if sign == "!":
+        # A special mention, a group or a date.
+        kind, _, rest = name.partition("^")
+        if kind in _ALL_THERE:
+            return f"@{kind}"
+        return label or f"@{rest if kind == 'subteam' else kind}"
     address = target.removeprefix("mailto:").removeprefix("tel:")
     return f"{label} ({address})" if label and label not in address else address
-
-
-def _of_slack(target: str, label: str) -> str:
-    """Return the visible text of a special mention, a group or a date."""
-    kind, _, rest = target.partition("^")
-    if kind in _ALL_THERE:
-        return f"@{kind}"
-    return label or f"@{rest if kind == 'subteam' else kind}"
 
 
 # --- files --------------------------------------------------------------------------------------
@@ -145,60 +142,15 @@ def store(api_url: str) -> FileHost:
     return FileHost(name="Slack", hosts=HOSTS, stand_in=stand_in, refused=NO_SCOPE)
 
 
-class Attachments:
-    """Reads the files of messages.
-
-    Args:
-        clients: Provide the tokens.
-        sender: Makes requests to Slack.
-        api_url: The address of the Web API.
-    """
-
-    def __init__(self, clients: Clients, sender: Sender, api_url: str) -> None:
-        self._clients = clients
-        self._sender = sender
-        self._store = store(api_url)
-
-    def of(self, files: Iterable[Json], workspace: str) -> tuple[Attachment, ...]:
-        """Return the files of a message without fetching them.
-
-        Args:
-            files: The file objects of Slack's payload.
-            workspace: The workspace of the bot.
-        """
-        return tuple(
-            Attachment(
-                name=_name(file),
-                media_type=str(file.get("mimetype") or ""),
-                size=int(file.get("size") or 0),
-                read=partial(self._read, file, workspace),
-            )
-            for file in files
-        )
-
-    async def _read(self, file: Json, workspace: str) -> bytes:
-        installed = await self._clients.installed(workspace)
-        if installed is None:
-            raise DeliveryError(NOT_INSTALLED, permanent=True)
-        if file.get("file_access") == _ASK:
-            answer = await self._sender.ask(
-                workspace, AsyncWebClient.files_info, file=str(file["id"])
-            )
-            file = dict(answer["file"])
-        address = str(file.get("url_private_download") or file.get("url_private") or "")
-        headers = {"Authorization": f"Bearer {installed.token}"}
-        return await self._store.fetch(address, _name(file), headers=headers)
-
-
 def _name(file: Json) -> str:
     return one_line(str(file.get("name") or file.get("title") or "")) or "file"
 
 
-# --- history ------------------------------------------------------------------------------------
+# --- places -------------------------------------------------------------------------------------
 
 
 class History:
-    """Reads places with the token of their workspace.
+    """Reads places and files with the token of their workspace.
 
     Args:
         clients: Provide the bot's identity in a workspace.
@@ -211,7 +163,37 @@ class History:
         self._clients = clients
         self._sender = sender
         self._names = names
-        self._attachments = Attachments(clients, sender, api_url)
+        self._store = store(api_url)
+
+    def files(self, files: Iterable[Json], workspace: str) -> tuple[Attachment, ...]:
+        """Return the files of a message without fetching them.
+
+        Args:
+            files: The file objects of Slack's payload.
+            workspace: The workspace of the bot.
+        """
+        return tuple(
+            Attachment(
+                name=_name(file),
+                media_type=str(file.get("mimetype") or ""),
+                size=int(file.get("size") or 0),
+                read=partial(self._read_file, file, workspace),
+            )
+            for file in files
+        )
+
+    async def _read_file(self, file: Json, workspace: str) -> bytes:
+        installed = await self._clients.installed(workspace)
+        if installed is None:
+            raise DeliveryError(NOT_INSTALLED, permanent=True)
+        if file.get("file_access") == _ASK:
+            answer = await self._sender.ask(
+                workspace, AsyncWebClient.files_info, file=str(file["id"])
+            )
+            file = dict(answer["file"])
+        address = str(file.get("url_private_download") or file.get("url_private") or "")
+        headers = {"Authorization": f"Bearer {installed.token}"}
+        return await self._store.fetch(address, _name(file), headers=headers)
 
     async def read(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
         """Return the newest messages after a given time or message, oldest first.
@@ -236,21 +218,16 @@ class History:
         contains its newest messages.
         """
         found: list[Json] = []
+        method: Method = AsyncWebClient.conversations_history
         asked: dict[str, Any] = {"channel": place.channel, "limit": PAGE}
+        if place.thread:
+            method, asked["ts"] = AsyncWebClient.conversations_replies, place.thread
         if oldest:
             asked["oldest"] = oldest
         for _ in range(MAX_PAGES):
-            if place.thread:
-                response = await self._sender.ask(
-                    place.workspace, AsyncWebClient.conversations_replies, ts=place.thread, **asked
-                )
-            else:
-                response = await self._sender.ask(
-                    place.workspace, AsyncWebClient.conversations_history, **asked
-                )
-            page: Json = dict(response.data) if isinstance(response.data, dict) else {}
-            found += page.get("messages") or ()
-            cursor = (page.get("response_metadata") or {}).get("next_cursor")
+            response = await self._sender.ask(place.workspace, method, **asked)
+            found += response.get("messages") or ()
+            cursor = (response.get("response_metadata") or {}).get("next_cursor")
             if not cursor or (not place.thread and len(found) >= limit):
                 break
             asked["cursor"] = cursor
@@ -277,6 +254,6 @@ class History:
             own=own,
             addressed=direct or mentioned or is_for_us(text),
             only_mention=mentioned and not said,
-            files=self._attachments.of(message.get("files") or (), place.workspace),
+            files=self.files(message.get("files") or (), place.workspace),
             quoted=quoted_in(message, installed.user),
         )

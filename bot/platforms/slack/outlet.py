@@ -31,7 +31,7 @@ from bot.platforms.slack.clients import Clients
 from bot.platforms.slack.live import GROW_SECONDS, SlackCard, SlackMessage, SlackReply
 from bot.platforms.slack.messages import History
 from bot.platforms.slack.people import Names, SlackUser
-from bot.platforms.slack.sending import PAUSES, Draft, Sender, made_harmless
+from bot.platforms.slack.sending import PAUSES, Draft, Sender, framed, made_harmless
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.status import REFRESH_SECONDS, Status
 from bot.platforms.slack.texts import parts_of
@@ -93,6 +93,8 @@ class SlackOutlet(MessagingOutlet):
     Attributes:
         sender: Sends messages that are already escaped.
         answers: Answers users in private.
+        names: Provide the names of users.
+        reader: Reads messages and files.
         budgets: The rate limits per workspace; every edit counts.
     """
 
@@ -116,8 +118,8 @@ class SlackOutlet(MessagingOutlet):
         self.budgets = budgets or WorkspaceBudgets()
         #: `None` for a question that is shown as answered already.
         self._questions: OrderedDict[str, ShownQuestion | None] = OrderedDict()
-        self._names = Names(self.sender)
-        self._history = History(clients, self.sender, self._names, settings.api_url)
+        self.names = Names(self.sender)
+        self.reader = History(clients, self.sender, self.names, settings.api_url)
         self._status = Status(self.sender, tasks, refresh_seconds=tempo.refresh_seconds)
         self._tasks = tasks
         super().__init__(NOWHERE)
@@ -275,7 +277,7 @@ class SlackOutlet(MessagingOutlet):
         if settlement.by is not None:
             by, workspace = settlement.by, question.place.workspace
             person = SlackUser(account=by.account, home=by.workspace, workspace=workspace)
-            name = await self._names.of(person)
+            name = await self.names.of(person)
             outcome = decision(name, settlement.chosen, settlement.key)
         await self.question_answered(question.id, question.place, outcome, shown=shown)
 
@@ -301,7 +303,7 @@ class SlackOutlet(MessagingOutlet):
 
     async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
         """Return the newest messages of a place after a given time, oldest first."""
-        return await self._history.read(place, after, limit)
+        return await self.reader.read(place, after, limit)
 
     async def _say(
         self,
@@ -315,13 +317,13 @@ class SlackOutlet(MessagingOutlet):
         """Send a text of any length, with a head, a tail and blocks below; return the ids."""
         together = len(parts.texts) == 1 or parts.long
         if together:
-            whole = _framed(parts.texts[0], head=head, tail=tail, below=below)
+            whole = framed(parts.texts[0], head=head, tail=tail, below=below)
             first = await self.sender.post(place, whole)
             rest = await self.sender.post_rest(place, parts) if parts.long else ()
             return (first, *rest)
-        ids = [await self.sender.post(place, _framed(parts.texts[0], head=head, tail=""))]
+        ids = [await self.sender.post(place, framed(parts.texts[0], head=head))]
         drafts = [Draft(markdown=part) for part in parts.texts[1:-1]]
-        for draft in (*drafts, _framed(parts.texts[-1], head="", tail=tail, below=below)):
+        for draft in (*drafts, framed(parts.texts[-1], tail=tail, below=below)):
             ids += [await self.sender.post_next(place, draft)]
         return tuple(ids)
 
@@ -337,11 +339,3 @@ class SlackOutlet(MessagingOutlet):
         if place.thread and refused and refused.thread_gone:
             return Route(place=direct, head=texts.NO_THREAD)
         return None
-
-
-def _framed(markdown: str, *, head: str, tail: str, below: tuple[Json, ...] = ()) -> Draft:
-    if not (head or tail or below):
-        return Draft(markdown=markdown)
-    lines = "\n".join(part for part in (head, markdown, tail) if part)
-    shown = (*blocks.said(head=head, markdown=markdown, tail=tail), *below)
-    return Draft(blocks=shown, mrkdwn=lines)

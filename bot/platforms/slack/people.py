@@ -200,25 +200,22 @@ class Names:
         name, until = self._names.get(key, ("", 0.0))
         if self._now() < until:
             return name
-        asked = await self._ask(user)
+        names: list[object] = []
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                answer = await self._sender.ask(
+                    user.workspace, AsyncWebClient.users_info, user=user.account
+                )
+            found: Json = answer.get("user") or {}
+            profile: Json = found.get("profile") or {}
+            names = [profile.get("display_name"), found.get("real_name"), found.get("name")]
+        except (DeliveryError, TimeoutError) as error:
+            log.info("The name of %s is not known: %s", user.account, error or "no answer")
+        lines = [one_line(str(each or ""), LONGEST_NAME) for each in names]
+        asked = next((line for line in lines if line), "")
         seconds = CACHE_SECONDS if asked else RETRY_SECONDS
         self._names[key] = (asked or name or user.account, self._now() + seconds)
         self._names.move_to_end(key)
         if len(self._names) > MAX_CACHED_NAMES:
             self._names.popitem(last=False)
         return self._names[key][0]
-
-    async def _ask(self, user: SlackUser) -> str:
-        try:
-            async with asyncio.timeout(ASK_SECONDS):
-                answer = await self._sender.ask(
-                    user.workspace, AsyncWebClient.users_info, user=user.account
-                )
-        except (DeliveryError, TimeoutError) as error:
-            log.info("The name of %s is not known: %s", user.account, error or "no answer")
-            return ""
-        found: Json = answer.get("user") or {}
-        profile: Json = found.get("profile") or {}
-        names = (profile.get("display_name"), found.get("real_name"), found.get("name"))
-        lines = (one_line(str(name or ""), LONGEST_NAME) for name in names)
-        return next((line for line in lines if line), "")

@@ -18,10 +18,9 @@ from bot.platforms.slack.clients import Clients, OneClient, open_session
 from bot.platforms.slack.installations import EncryptedInstallationStore
 from bot.platforms.slack.intake import SlackMessageReceiver
 from bot.platforms.slack.interactions import SlackReceiver
-from bot.platforms.slack.messages import Attachments
 from bot.platforms.slack.oauth import InstallFlow
 from bot.platforms.slack.outlet import SlackOutlet, Tempo
-from bot.platforms.slack.people import PLATFORM, Names, SlackAccessPolicy
+from bot.platforms.slack.people import PLATFORM, SlackAccessPolicy
 from bot.platforms.slack.settings import SlackSettings
 from bot.tasks import Tasks
 from db.database import Database
@@ -81,11 +80,9 @@ class SlackIntake:
             clients=self.clients,
             outlet=self.outlet,
             reception=SlackAccessPolicy(self.settings),
-            names=Names(self.outlet.sender),
             tasks=self.tasks,
         )
-        attachments = Attachments(self.clients, self.outlet.sender, self.settings.api_url)
-        messages = SlackMessageReceiver(receiver, attachments)
+        messages = SlackMessageReceiver(receiver)
         app = bolt_app(receiver, messages, self.settings, self.session)
         catch_up = CatchUp(messages, self.outlet, inbound, pause_seconds=self.pause_seconds)
         async with AsyncExitStack() as stack:

@@ -17,7 +17,7 @@ from bot.agent.sanitizer import LARGE
 from bot.errors import DeliveryError
 from bot.platforms.messaging.pacing import Queues
 from bot.platforms.messaging.splitting import MessageParts
-from bot.platforms.slack import problems, texts
+from bot.platforms.slack import blocks, problems, texts
 from bot.platforms.slack.clients import Clients, team_of
 from bot.platforms.slack.problems import RefusedError, problem_of
 from bot.values import Identity, Json, Place
@@ -62,6 +62,24 @@ class Draft:
     def plain(self) -> dict[str, Any]:
         """Return the content without blocks and Markdown, which Slack always accepts."""
         return {"text": self.mrkdwn or self.markdown, **_UNPARSED}
+
+
+def framed(markdown: str, *, head: str = "", tail: str = "", below: tuple[Json, ...] = ()) -> Draft:
+    """Return a text with a head above it, and a tail and blocks below it, all already escaped.
+
+    Args:
+        markdown: The text.
+        head: The text above, in mrkdwn; empty for none.
+        tail: The text below, in mrkdwn; empty for none.
+        below: The blocks below.
+    """
+    if not (head or tail or below):
+        return Draft(markdown=markdown)
+    shown: list[Json] = [blocks.section(head)] if head else []
+    shown.append({"type": "markdown", "text": markdown})
+    shown += [blocks.quiet(tail)] if tail else []
+    lines = "\n".join(part for part in (head, markdown, tail) if part)
+    return Draft(blocks=(*shown, *below), mrkdwn=lines)
 
 
 class Sender:

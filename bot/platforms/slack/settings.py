@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, model_validator
@@ -19,15 +20,13 @@ HTTP_NEEDS_SIGNATURES = (
 _COMMAND = r"^/[a-z0-9_-]{1,31}$"
 
 
-def _token(prefixes: tuple[str, ...], advice: str) -> AfterValidator:
-    """Return a validator of the first characters of a token."""
-
-    def check(token: SecretStr | None) -> SecretStr | None:
-        if token and _given(token) and not token.get_secret_value().strip().startswith(prefixes):
-            raise ValueError(f"must begin with {prefixes[0]}: {advice}")
-        return token
-
-    return AfterValidator(check)
+def _check_prefix(
+    token: SecretStr | None, *, prefixes: tuple[str, ...], advice: str
+) -> SecretStr | None:
+    """Check the first characters of a token."""
+    if token and _given(token) and not token.get_secret_value().strip().startswith(prefixes):
+        raise ValueError(f"must begin with {prefixes[0]}: {advice}")
+    return token
 
 
 def _encryption_key(key: SecretStr | None) -> SecretStr | None:
@@ -51,17 +50,24 @@ def _given(secret: SecretStr | None) -> bool:
 
 _BotToken = Annotated[
     SecretStr | None,
-    _token(
-        ("xoxb-", "xoxe.xoxb-"),
-        "it is the Bot User OAuth Token on the page OAuth & Permissions of api.slack.com/apps",
+    AfterValidator(
+        partial(
+            _check_prefix,
+            prefixes=("xoxb-", "xoxe.xoxb-"),
+            advice="it is the Bot User OAuth Token on the page OAuth & Permissions of "
+            "api.slack.com/apps",
+        )
     ),
 ]
 _AppToken = Annotated[
     SecretStr | None,
-    _token(
-        ("xapp-",),
-        "it is made on the page Basic Information of api.slack.com/apps under App-Level Tokens, "
-        "with the scope connections:write",
+    AfterValidator(
+        partial(
+            _check_prefix,
+            prefixes=("xapp-",),
+            advice="it is made on the page Basic Information of api.slack.com/apps under App-Level "
+            "Tokens, with the scope connections:write",
+        )
     ),
 ]
 #: A workspace, or an organisation with all of its workspaces.

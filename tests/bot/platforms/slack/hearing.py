@@ -16,9 +16,8 @@ from bot.platforms.slack.bolt import bolt_app
 from bot.platforms.slack.clients import Clients, Installed, OneClient, new_client, open_session
 from bot.platforms.slack.intake import STORED_SECONDS, SlackMessageReceiver
 from bot.platforms.slack.interactions import ACK_SECONDS, SlackReceiver
-from bot.platforms.slack.messages import Attachments
 from bot.platforms.slack.outlet import SlackOutlet
-from bot.platforms.slack.people import Names, SlackAccessPolicy, SlackUser
+from bot.platforms.slack.people import SlackAccessPolicy, SlackUser
 from bot.platforms.slack.platform import Slack, open_platform
 from bot.platforms.slack.settings import SlackSettings
 from bot.tasks import Tasks
@@ -95,20 +94,21 @@ class Counter(Town):
     tasks: Tasks
     clients: Clients
     receiver: SlackReceiver
-    attachments: Attachments
     listener: SlackMessageReceiver
 
     async def knows(self, user: User) -> None:
         """Let the bot know somebody's name, so that it need not ask when there is little time."""
         team = self.fake.team
         home = user.team.enterprise or user.team.id
-        await self.receiver.names.of(SlackUser(account=user.id, home=home, workspace=team.id))
+        await self.receiver.outlet.names.of(
+            SlackUser(account=user.id, home=home, workspace=team.id)
+        )
 
     async def take(self, message: Message) -> None:
         """Let the bot take all that Slack tells of a message.
 
         Raises:
-            NotHeardError: It is not stored yet.
+            DeliveryError: It is not stored yet.
         """
         for body in self.bodies(message):
             await self.listener.take(body)
@@ -214,18 +214,12 @@ async def counter(
             clients=known,
             outlet=outlet,
             reception=reception or SlackAccessPolicy(made),
-            names=Names(outlet.sender),
             tasks=tasks,
             ack_seconds=ack_seconds,
         )
-        attachments = Attachments(known, outlet.sender, fake.api_url)
-        listener = SlackMessageReceiver(
-            receiver, attachments, stored_seconds=stored_seconds, pauses=pauses
-        )
+        listener = SlackMessageReceiver(receiver, stored_seconds=stored_seconds, pauses=pauses)
         try:
-            yield Counter(
-                fake, inbound, general, alice, bob, tasks, known, receiver, attachments, listener
-            )
+            yield Counter(fake, inbound, general, alice, bob, tasks, known, receiver, listener)
         finally:
             outlet.close()
             await tasks.close()

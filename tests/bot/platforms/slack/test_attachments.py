@@ -8,12 +8,17 @@ from aiohttp import web
 from bot.errors import DeliveryError
 from bot.platforms.messages import Attachment
 from bot.platforms.slack.clients import Installed, OneClient, open_session
-from bot.platforms.slack.messages import NO_SCOPE, Attachments
+from bot.platforms.slack.messages import NO_SCOPE, History
 from bot.platforms.slack.problems import NOT_INSTALLED
 from bot.values import Json
 from tests.bot.platforms.slack.hearing import Counter, counter, installed_in, new_client_of
 from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.shapes import File
+
+
+def reader_of(at: Counter, clients: OneClient) -> History:
+    outlet = at.receiver.outlet
+    return History(clients, outlet.sender, outlet.names, at.fake.api_url)
 
 
 @pytest.fixture
@@ -53,7 +58,7 @@ def on_slack(at: Counter, content: bytes = b"eggs") -> File:
 
 def told(at: Counter, file: Json) -> Attachment:
     """Return a file as it comes with a message."""
-    (attached,) = at.attachments.of([file], at.fake.team.id)
+    (attached,) = at.receiver.outlet.reader.files([file], at.fake.team.id)
     return attached
 
 
@@ -76,7 +81,7 @@ async def test_a_file_says_what_it_is_and_is_read_when_it_is_wanted(at: Counter)
 async def test_each_file_is_read_by_itself(at: Counter) -> None:
     files = [on_slack(at, b"eggs").to_json(), on_slack(at, b"milk").to_json()]
 
-    attached = at.attachments.of(files, at.fake.team.id)
+    attached = at.receiver.outlet.reader.files(files, at.fake.team.id)
 
     assert [await each.read() for each in reversed(attached)] == [b"milk", b"eggs"]
 
@@ -175,8 +180,8 @@ async def test_a_file_is_read_as_the_bot_of_the_workspace_where_it_was_shared(at
 
     async with open_session() as session:
         clients = Asked(new_client_of(at.fake, session), installed_in(at.fake))
-        attachments = Attachments(clients, at.receiver.outlet.sender, at.fake.api_url)
-        (attached,) = attachments.of([on_slack(at).to_json()], "E11.T22")
+        reader = reader_of(at, clients)
+        (attached,) = reader.files([on_slack(at).to_json()], "E11.T22")
 
         assert await attached.read() == b"eggs"
 
@@ -186,8 +191,8 @@ async def test_a_file_is_read_as_the_bot_of_the_workspace_where_it_was_shared(at
 async def test_where_the_bot_was_removed_no_file_can_be_read(at: Counter) -> None:
     async with open_session() as session:
         gone = OneClient(new_client_of(at.fake, session), None, at.fake.team.id)
-        attachments = Attachments(gone, at.receiver.outlet.sender, at.fake.api_url)
-        (attached,) = attachments.of([on_slack(at).to_json()], at.fake.team.id)
+        reader = reader_of(at, gone)
+        (attached,) = reader.files([on_slack(at).to_json()], at.fake.team.id)
 
         error = await refusal(attached)
 

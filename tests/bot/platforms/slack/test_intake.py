@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.errors import BotError
+from bot.errors import BotError, DeliveryError
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.messages import Quoted
 from bot.platforms.messaging.intake import AGAIN, NO_TEXT, NOT_YOU, TELL_AGAIN_SECONDS, TROUBLE
 from bot.platforms.slack.clients import OneClient, open_session
-from bot.platforms.slack.intake import NotStoredError
 from bot.platforms.slack.people import NO_DIRECT_MESSAGES, SlackAccessPolicy
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.sending import Draft
@@ -826,7 +825,7 @@ async def test_what_waits_behind_something_that_is_not_stored_is_not_taken_eithe
         dm = slack.dm(at.alice)
         messages = [await slack.say(at.alice, dm, text) for text in ("one", "two")]
         for message in (*messages, *messages):
-            with pytest.raises(NotStoredError):
+            with pytest.raises(DeliveryError, match="not stored yet"):
                 await at.take(message)
         inbound.times = 0
         await stored(at, inbound, 2)

@@ -18,6 +18,7 @@ from bot.platforms.base import (
     RunCard,
 )
 from bot.platforms.slack import blocks, texts
+from bot.platforms.slack.sending import framed
 from bot.values import Identity, Json, Place, RunStatus, StepState
 from tests.bot.platforms.slack.hostile import corpus
 from tests.fakes.hostile_texts import CODE, LANGUAGES
@@ -98,7 +99,7 @@ def test_a_message_with_our_own_words_around_it_fits(text: str) -> None:
     tail = texts.tail_of(announcement)
 
     for part in texts.parts_of(texts.harmless(text), name="answer.md").texts:
-        check_blocks(list(blocks.said(head=head, markdown=part, tail=tail)))
+        check_blocks(list(framed(part, head=head, tail=tail).blocks))
     assert alive(head) == ["<@U0ALICE01>"]
     assert alive(tail) == []
 
