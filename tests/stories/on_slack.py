@@ -11,7 +11,7 @@ import yaml
 from pydantic import SecretStr
 
 from bot.app import open_bot, open_database
-from bot.platforms.slack.outlet import Tempo
+from bot.platforms.slack.live import Tempo
 from bot.platforms.slack.platform import open_platform
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.sockets import PING_SECONDS

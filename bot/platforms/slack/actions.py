@@ -228,32 +228,26 @@ async def _more(admitted: AdmittedInteraction, body: Json, action: Json) -> None
 
 
 async def _answer(admitted: AdmittedInteraction, body: Json, action: Json) -> None:
+    """Answer a question, and show the answer in the message with the clicked button."""
     key, question = str(action.get("action_id")).removeprefix(blocks.ASK), str(action.get("value"))
-    receiver = admitted.receiver
-    asked = receiver.inbound.answer(admitted.person.identity, question, choice=key)
+    outlet, message = admitted.receiver.outlet, body.get("message") or {}
+    asked = admitted.receiver.inbound.answer(admitted.person.identity, question, choice=key)
     reply = await outcome(asked, f"confirmation {question}")
     assert reply is not None, "Every answer is answered."
     if not reply.refused:
+        shown = None
+        if ts := message.get("ts"):
+            texts = [
+                str(block["text"]["text"])
+                for block in message.get("blocks") or ()
+                if block.get("type") == "section" and isinstance(block.get("text"), dict)
+            ]
+            mrkdwn = "\n".join(texts) or str(message.get("text") or "")
+            shown = ShownQuestion(place=admitted.place, message_id=str(ts), mrkdwn=mrkdwn)
         label = written_out(str((action.get("text") or {}).get("text") or key))
-        answer = decision(await receiver.outlet.names.of(admitted.person), label, key)
-        await receiver.outlet.question_answered(
-            question, admitted.place, answer, shown=_question(admitted, body)
-        )
+        answer = decision(await outlet.names.of(admitted.person), label, key)
+        await outlet.question_answered(question, admitted.place, answer, shown=shown)
     await admitted.give(reply)
-
-
-def _question(admitted: AdmittedInteraction, body: Json) -> ShownQuestion | None:
-    """Return the question's message with the clicked button; `None` if the payload has none."""
-    message: Json = body.get("message") or {}
-    if not message.get("ts"):
-        return None
-    texts = [
-        str(block["text"]["text"])
-        for block in message.get("blocks") or ()
-        if block.get("type") == "section" and isinstance(block.get("text"), dict)
-    ]
-    mrkdwn = "\n".join(texts) or str(message.get("text") or "")
-    return ShownQuestion(place=admitted.place, message_id=str(message["ts"]), mrkdwn=mrkdwn)
 
 
 #: The handlers of our buttons and menus, by their action id and value.

@@ -1,10 +1,10 @@
 """Checks the Slack configuration for `doctor`; each failed check names its remedy."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import aiohttp
 from slack_sdk.errors import SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.checks import Check, fails, is_off, works
 from bot.errors import ConfigError, PlatformUnreachableError
@@ -15,6 +15,12 @@ from bot.platforms.slack.settings import SlackSettings
 from bot.values import Json
 
 PATIENCE_SECONDS = 10.0
+
+_CHECK = "Check this computer's connection to the internet, and `slack.api_url`."
+_OUT_OF_ORDER = (
+    "Slack is out of order or limits requests: try again in a few minutes. "
+    "https://slack-status.com tells how it is."
+)
 
 _SCOPES_HEADER = "x-oauth-scopes"
 #: An invalid code. Slack refuses it after it has accepted the client.
@@ -32,105 +38,96 @@ async def look(
     found: list[Check] = []
     try:
         async with asyncio.timeout(patience_seconds), open_session() as session:
-            async for check in _checks(settings, session):
-                found.append(check)  # noqa: PERF401 - findings before a failure count
+            client = sockets.app_client(settings, session)
+            check = _check_app if settings.many_workspaces else _check_token
+            found += await check(settings, client)
+            if settings.mode == "socket":
+                await sockets.ask_for_connection(settings, session)
+                found.append(works("Slack opens connections with the app token (Socket Mode)."))
     except TimeoutError:
         text = f"{settings.api_url} did not answer within {patience_seconds:g} s. {_CHECK}"
-        found.append(fails(text))
+        return [*found, fails(text)]
+    except ConfigError as error:
+        return [*found, fails(str(error))]
     except PlatformUnreachableError as error:
-        found.append(fails(str(error)))
+        cause, text = error.__cause__ or error, _OUT_OF_ORDER
+        if not isinstance(cause, SlackClientError):
+            reason = str(cause) or type(cause).__name__
+            text = f"{settings.api_url} cannot be reached ({reason}). {_CHECK}"
+        return [*found, fails(text)]
+    if settings.mode == "http":
+        address = settings.public_url or "https://your-address.example"
+        found += [
+            is_off(
+                f"Slack has to reach {settings.host}:{settings.port} as "
+                f"{address}{web.EVENTS_PATH}: the app's manifest names that address for events, "
+                "interactivity and every command.",
+            ),
+            is_off(
+                "the signing secret is set; whether it is right shows when Slack sends something: "
+                "with a wrong one `serve` says so in its log.",
+            ),
+        ]
     return found
 
 
-async def _checks(settings: SlackSettings, session: aiohttp.ClientSession) -> AsyncIterator[Check]:
-    if settings.many_workspaces:
-        yield await _check_app(settings, session)
-    else:
-        async for check in _check_token(settings, session):
-            yield check
-    if settings.mode == "socket":
-        try:
-            await sockets.ask_for_connection(settings, session)
-        except ConfigError as error:
-            yield fails(str(error))
-        except PlatformUnreachableError as error:
-            raise _unreachable(settings, error.__cause__ or error) from error
-        else:
-            yield works("Slack opens connections with the app token (Socket Mode).")
-        return
-    address = settings.public_url or "https://your-address.example"
-    yield is_off(
-        f"Slack has to reach {settings.host}:{settings.port} as {address}{web.EVENTS_PATH}: "
-        "the app's manifest names that address for events, interactivity and every command.",
-    )
-    yield is_off(
-        "the signing secret is set; whether it is right shows when Slack sends something: "
-        "with a wrong one `serve` says so in its log.",
-    )
-
-
-async def _check_token(
-    settings: SlackSettings, session: aiohttp.ClientSession
-) -> AsyncIterator[Check]:
+async def _check_token(settings: SlackSettings, client: AsyncWebClient) -> list[Check]:
     """Check the token of the one workspace, and its scopes."""
     assert settings.bot_token is not None, "The check runs where the token is configured."
-    token = settings.bot_token.get_secret_value().strip()
     try:
-        answer = await sockets.app_client(settings, session).auth_test(token=token)
+        answer = await client.auth_test(token=settings.bot_token.get_secret_value().strip())
     except (SlackClientError, aiohttp.ClientError, OSError) as error:
-        yield fails(REFUSED.format(code=_refused(settings, error)))
-        return
+        return [fails(REFUSED.format(code=_refused(error)))]
     me: Json = dict(answer.data) if isinstance(answer.data, dict) else {}
     org_wide = bool(me.get("is_enterprise_install"))
     where = f"the {'organisation' if org_wide else 'workspace'} “{me.get('team')}”"
-    yield works(f"the token is {me.get('user')}'s, in {where}.")
+    found = [works(f"the token is {me.get('user')}'s, in {where}.")]
     here = {str(me[name]) for name in ("team_id", "enterprise_id") if me.get(name)}
     if not org_wide and settings.workspaces and not here & set(settings.workspaces):
-        yield fails(
-            f"`slack.workspaces` does not name {me.get('team_id')}, where the bot is: it "
-            "answers nobody of that workspace. Add it there, or empty the list.",
+        text = (
+            f"`slack.workspaces` does not name {me.get('team_id')}, where the bot is: it answers "
+            "nobody of that workspace. Add it there, or empty the list."
         )
+        found.append(fails(text))
     headers = {str(name).lower(): str(value) for name, value in answer.headers.items()}
     if _SCOPES_HEADER not in headers:
-        yield is_off("Slack does not say which scopes the bot was granted.")
-        return
+        return [*found, is_off("Slack does not say which scopes the bot was granted.")]
     granted = {scope.strip() for scope in headers[_SCOPES_HEADER].split(",")}
     missing = [f"{need.name} ({need.use})" for need in oauth.SCOPES if need.name not in granted]
     if not missing:
-        yield works("it was granted every scope that it needs.")
-        return
-    yield fails(
+        return [*found, works("it was granted every scope that it needs.")]
+    text = (
         f"it lacks the scope{'' if len(missing) == 1 else 's'} {', '.join(missing)}. On the page "
         "OAuth & Permissions of api.slack.com/apps, under Bot Token Scopes, press Add an OAuth "
-        "Scope for each, then Reinstall at the top of the page.",
+        "Scope for each, then Reinstall at the top of the page."
     )
+    return [*found, fails(text)]
 
 
-async def _check_app(settings: SlackSettings, session: aiohttp.ClientSession) -> Check:
+async def _check_app(settings: SlackSettings, client: AsyncWebClient) -> list[Check]:
     """Check the app's credentials for many workspaces."""
     assert settings.client_secret is not None, "The settings require it."
     try:
-        await sockets.app_client(settings, session).oauth_v2_access(
+        await client.oauth_v2_access(
             client_id=settings.client_id or "",
             client_secret=settings.client_secret.get_secret_value().strip(),
             code=_NO_CODE,
         )
     except (SlackClientError, aiohttp.ClientError, OSError) as error:
-        if wrong := _WRONG_CLIENT.get(_refused(settings, error)):
-            return fails(
+        if wrong := _WRONG_CLIENT.get(_refused(error)):
+            text = (
                 f"Slack refuses {wrong}: copy it anew from the page Basic Information of "
                 "api.slack.com/apps."
             )
-    return works(
+            return [fails(text)]
+    text = (
         "Slack accepts the app's id and secret. Workspaces install the bot from "
-        f"{settings.public_url}{oauth.INSTALL_PATH}, an address that only Slack and browsers try.",
+        f"{settings.public_url}{oauth.INSTALL_PATH}, an address that only Slack and browsers try."
     )
+    return [works(text)]
 
 
-_CHECK = "Check this computer's connection to the internet, and `slack.api_url`."
-
-
-def _refused(settings: SlackSettings, error: Exception) -> str:
+def _refused(error: Exception) -> str:
     """Return Slack's code of a refusal.
 
     Raises:
@@ -139,15 +136,4 @@ def _refused(settings: SlackSettings, error: Exception) -> str:
     problem = problem_of(error)
     if isinstance(problem, RefusedError):
         return str(problem.code)
-    raise _unreachable(settings, error) from error
-
-
-def _unreachable(settings: SlackSettings, error: BaseException) -> PlatformUnreachableError:
-    if isinstance(error, SlackClientError):
-        return PlatformUnreachableError(
-            "Slack is out of order or limits requests: try again in a few "
-            "minutes. https://slack-status.com tells how it is."
-        )
-    return PlatformUnreachableError(
-        f"{settings.api_url} cannot be reached ({str(error) or type(error).__name__}). {_CHECK}"
-    )
+    raise PlatformUnreachableError(str(problem)) from error

@@ -2,20 +2,27 @@
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bot.conversations.access import is_private
 from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun, RunCard, not_kept
-from bot.platforms.messaging.cards import CardMessage
+from bot.platforms.messaging.cards import LAST_PAUSES, CardMessage
 from bot.platforms.messaging.live import FILE_NAME, LEAVE_SECONDS, GrowingReply, LiveMessage
 from bot.platforms.messaging.pacing import Spacing
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import blocks
 from bot.platforms.slack.budget import BudgetedPace, RequestBudget, WorkspaceBudgets
 from bot.platforms.slack.problems import CONTENT, STILL_THERE, STREAMING, RefusedError
-from bot.platforms.slack.sending import FINAL_REST_SECONDS, Draft, Sender, framed, made_harmless
-from bot.platforms.slack.status import PROCESSING, Ability, Status
+from bot.platforms.slack.sending import (
+    FINAL_REST_SECONDS,
+    PAUSES,
+    Draft,
+    Sender,
+    framed,
+    made_harmless,
+)
+from bot.platforms.slack.status import PROCESSING, REFRESH_SECONDS, Ability, Status
 from bot.platforms.slack.texts import (
     MOST_CHARACTERS,
     NO_ANSWER,
@@ -34,6 +41,25 @@ log = logging.getLogger(__name__)
 
 #: The least time between two additions to one stream, in seconds.
 GROW_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tempo:
+    """Intervals and backoffs, in seconds; tests use shorter times than Slack needs.
+
+    Attributes:
+        edit_seconds: The least time between two edits of one message.
+        grow_seconds: The least time between two additions to one stream.
+        refresh_seconds: Interval at which the line "is thinking…" is set again.
+        pauses: Backoff before each further attempt to send a message that follows a first one.
+        last_pauses: Backoff before each further attempt to show the final state of a card.
+    """
+
+    edit_seconds: float
+    grow_seconds: float = GROW_SECONDS
+    refresh_seconds: float = REFRESH_SECONDS
+    pauses: tuple[float, ...] = PAUSES
+    last_pauses: tuple[float, ...] = LAST_PAUSES
 
 
 class SlackMessage(LiveMessage[Draft]):
@@ -114,8 +140,7 @@ class SlackCard(CardMessage[Draft]):
         budgets: Limit the edits per workspace.
         tasks: Owns the task that updates the message.
         card: The run's first state.
-        seconds: The least time between two edits.
-        pauses: Backoff before each further attempt to show the final state, in seconds.
+        tempo: The intervals of edits and retries.
     """
 
     message: SlackMessage
@@ -126,16 +151,14 @@ class SlackCard(CardMessage[Draft]):
         budgets: WorkspaceBudgets,
         tasks: Tasks,
         card: RunCard,
-        *,
-        seconds: float,
-        pauses: tuple[float, ...],
+        tempo: Tempo,
     ) -> None:
         message = SlackMessage(sender, card.place, message_id=card.message_id, begun=not_kept)
-        spacing, edits = Spacing(seconds), budgets.edits[card.place.workspace]
+        spacing, edits = Spacing(tempo.edit_seconds), budgets.edits[card.place.workspace]
         pace = BudgetedPace(
             lambda: (spacing, edits if message.message_id else None), urgent=lambda: self.final
         )
-        super().__init__(message, pace, tasks, pauses=pauses)
+        super().__init__(message, pace, tasks, pauses=tempo.last_pauses)
 
     def render(self, card: RunCard) -> tuple[str, Draft]:
         """Return a state as text and blocks."""
@@ -161,8 +184,7 @@ class SlackReply(GrowingReply[Draft]):
         tasks: Owns the task of the edits.
         status: Shows that the bot works, and knows the features of the workspace.
         budgets: Limit the requests per workspace.
-        edit_seconds: The least time between two edits of one message.
-        grow_seconds: The least time between two additions to one stream.
+        tempo: The intervals of edits and additions.
     """
 
     _message: SlackMessage
@@ -174,9 +196,7 @@ class SlackReply(GrowingReply[Draft]):
         tasks: Tasks,
         status: Status,
         budgets: WorkspaceBudgets,
-        *,
-        edit_seconds: float,
-        grow_seconds: float,
+        tempo: Tempo,
     ) -> None:
         self._sender, self._place = message.sender, message.place
         self._owner = owner
@@ -189,7 +209,7 @@ class SlackReply(GrowingReply[Draft]):
         #: The state of the thread's session that was sent with the end of the stream.
         self._session = ""
         self._working = True
-        self._growing, self._editing = Spacing(grow_seconds), Spacing(edit_seconds)
+        self._growing, self._editing = Spacing(tempo.grow_seconds), Spacing(tempo.edit_seconds)
         super().__init__(message, BudgetedPace(self._limits), tasks)
         status.begin(self._place)
 

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from html import escape
+from pathlib import Path
+from string import Template
 from typing import NamedTuple, Self
 
 import aiohttp
@@ -79,23 +81,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta name="robots" content="noindex">
-<title>{title}</title>
-<style>body {{ font-family: sans-serif; line-height: 1.5; margin: 3em auto; max-width: 36em;
-padding: 0 1em }}</style>
-</head>
-<body>
-<h1>{title}</h1>
-<p>{text}</p>
-<p><a href="{link}">{label}</a></p>
-</body>
-</html>
-"""
+_PAGE = Template(Path(__file__).with_name("install_page.html").read_text("utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +98,7 @@ class Page:
 
     def html(self, link: str) -> str:
         """Return the page as an HTML document; `link` is the address of its only link."""
-        return _PAGE.format(
+        return _PAGE.substitute(
             title=escape(self.title),
             text=escape(self.text),
             label=escape(self.label),

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -20,7 +20,6 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.messages import PastMessage
-from bot.platforms.messaging.cards import LAST_PAUSES
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.messaging.texts import KEPT, decision
@@ -28,12 +27,12 @@ from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.answers import PrivateAnswers, Recipient
 from bot.platforms.slack.budget import WorkspaceBudgets
 from bot.platforms.slack.clients import Clients
-from bot.platforms.slack.live import GROW_SECONDS, SlackCard, SlackMessage, SlackReply
+from bot.platforms.slack.live import SlackCard, SlackMessage, SlackReply, Tempo
 from bot.platforms.slack.messages import History
 from bot.platforms.slack.people import Names, SlackUser
-from bot.platforms.slack.sending import PAUSES, Draft, Sender, framed, made_harmless
+from bot.platforms.slack.sending import Draft, Sender, framed, made_harmless
 from bot.platforms.slack.settings import SlackSettings
-from bot.platforms.slack.status import REFRESH_SECONDS, Status
+from bot.platforms.slack.status import Status
 from bot.platforms.slack.texts import parts_of
 from bot.tasks import Tasks
 from bot.values import Identity, Json, Place
@@ -44,25 +43,6 @@ log = logging.getLogger(__name__)
 QUESTIONS_KEPT = 1_000
 ABOVE = "Please answer the question above."
 NOWHERE = "It cannot be said anywhere on Slack."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tempo:
-    """Intervals and backoffs, in seconds; tests use shorter times than Slack needs.
-
-    Attributes:
-        edit_seconds: The least time between two edits of one message.
-        grow_seconds: The least time between two additions to one stream.
-        refresh_seconds: Interval at which the line "is thinking…" is set again.
-        pauses: Backoff before each further attempt to send a message that follows a first one.
-        last_pauses: Backoff before each further attempt to show the final state of a card.
-    """
-
-    edit_seconds: float
-    grow_seconds: float = GROW_SECONDS
-    refresh_seconds: float = REFRESH_SECONDS
-    pauses: tuple[float, ...] = PAUSES
-    last_pauses: tuple[float, ...] = LAST_PAUSES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +73,7 @@ class SlackOutlet(MessagingOutlet):
     Attributes:
         sender: Sends messages that are already escaped.
         answers: Answers users in private.
+        status: Shows in threads that the bot is working; has to be closed.
         names: Provide the names of users.
         reader: Reads messages and files.
         budgets: The rate limits per workspace; every edit counts.
@@ -120,7 +101,7 @@ class SlackOutlet(MessagingOutlet):
         self._questions: OrderedDict[str, ShownQuestion | None] = OrderedDict()
         self.names = Names(self.sender)
         self.reader = History(clients, self.sender, self.names, settings.api_url)
-        self._status = Status(self.sender, tasks, refresh_seconds=tempo.refresh_seconds)
+        self.status = Status(self.sender, tasks, refresh_seconds=tempo.refresh_seconds)
         self._tasks = tasks
         super().__init__(NOWHERE)
 
@@ -128,7 +109,7 @@ class SlackOutlet(MessagingOutlet):
 
     async def _show_receipt(self, place: Place) -> None:
         async def show() -> bool:
-            if await self._status.heard(place) or not place.message:
+            if await self.status.heard(place) or not place.message:
                 return False
             await self.sender.react(place, texts.HEARD)
             return True
@@ -138,12 +119,8 @@ class SlackOutlet(MessagingOutlet):
     async def answered(self, place: Place) -> None:
         """Remove the sign of `acknowledge` from a message that is answered. Never raises."""
         hide = partial(self.sender.react, place, texts.HEARD, away=True)
-        reacts = bool(place.message) and not self._status.works(place)
+        reacts = bool(place.message) and not self.status.works(place)
         await self._receipts.take(place, hide, unknown=reacts)
-
-    async def clear_open(self, places: Iterable[Place]) -> None:
-        """Clear the status that a crashed process left in threads. Call this at the start."""
-        await self._status.clear_open(places)
 
     async def question_answered(
         self,
@@ -162,7 +139,7 @@ class SlackOutlet(MessagingOutlet):
             shown: The message of the question, if the caller knows it. Messages that this process
                 sent are cached.
         """
-        self._status.answered(confirmation_id, place)
+        self.status.answered(confirmation_id, place)
         shown = self._questions.get(confirmation_id, shown)
         if shown is None:
             return
@@ -173,10 +150,6 @@ class SlackOutlet(MessagingOutlet):
             await self.sender.edit(shown.place, shown.message_id, draft)
         except DeliveryError as error:
             log.info("A question was answered and still has its buttons: %s", error)
-
-    def close(self) -> None:
-        """Cancel all timers of the status lines."""
-        self._status.close()
 
     # -- replies and cards -----------------------------------------------------------------------
 
@@ -190,25 +163,10 @@ class SlackOutlet(MessagingOutlet):
     ) -> SlackReply:
         """Begin a reply, or continue the reply with the given message id."""
         message = SlackMessage(self.sender, place, message_id=message_id, begun=begun)
-        return SlackReply(
-            message,
-            owner,
-            self._tasks,
-            self._status,
-            self.budgets,
-            edit_seconds=self._tempo.edit_seconds,
-            grow_seconds=self._tempo.grow_seconds,
-        )
+        return SlackReply(message, owner, self._tasks, self.status, self.budgets, self._tempo)
 
     def _begin_card(self, card: RunCard) -> SlackCard:
-        return SlackCard(
-            self.sender,
-            self.budgets,
-            self._tasks,
-            card,
-            seconds=self._tempo.edit_seconds,
-            pauses=self._tempo.last_pauses,
-        )
+        return SlackCard(self.sender, self.budgets, self._tasks, card, self._tempo)
 
     # -- announcements, questions and notices ----------------------------------------------------
 
@@ -240,7 +198,7 @@ class SlackOutlet(MessagingOutlet):
         if confirmation.message_id:
             self._keep(confirmation.id, await self._shown(confirmation))
             seconds = confirmation.expires_in_seconds
-            self._status.asked(confirmation.place, confirmation.id, seconds)
+            self.status.asked(confirmation.place, confirmation.id, seconds)
             return confirmation.message_id
         asked = await super().ask(confirmation)
         shown = self._questions.get(confirmation.id)
@@ -265,7 +223,7 @@ class SlackOutlet(MessagingOutlet):
             self._keep(
                 confirmation.id, ShownQuestion(place=route.place, message_id=asked, mrkdwn=text)
             )
-            self._status.asked(route.place, confirmation.id, confirmation.expires_in_seconds)
+            self.status.asked(route.place, confirmation.id, confirmation.expires_in_seconds)
             return (*before, asked)
 
         return say

@@ -18,8 +18,9 @@ from bot.platforms.slack.clients import Clients, OneClient, open_session
 from bot.platforms.slack.installations import EncryptedInstallationStore
 from bot.platforms.slack.intake import SlackMessageReceiver
 from bot.platforms.slack.interactions import SlackReceiver
+from bot.platforms.slack.live import Tempo
 from bot.platforms.slack.oauth import InstallFlow
-from bot.platforms.slack.outlet import SlackOutlet, Tempo
+from bot.platforms.slack.outlet import SlackOutlet
 from bot.platforms.slack.people import PLATFORM, SlackAccessPolicy
 from bot.platforms.slack.settings import SlackSettings
 from bot.tasks import Tasks
@@ -116,7 +117,7 @@ class SlackIntake:
     async def _clear_open(self, inbound: InboundHandler) -> None:
         """Clear the status that a crashed process left in threads, if the database is reachable."""
         try:
-            await self.outlet.clear_open(await inbound.idle_places(PLATFORM))
+            await self.outlet.status.clear_open(await inbound.idle_places(PLATFORM))
         except BotError as error:
             log.warning("Threads in Slack may say wrongly that I am at work: %s", error)
 
@@ -171,5 +172,5 @@ async def open_platform(
             yield Slack(outlet, intake)
         finally:
             await tasks.settle(LAST_WORDS_SECONDS)
-            outlet.close()
+            outlet.status.close()
             await tasks.close()

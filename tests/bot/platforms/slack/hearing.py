@@ -221,7 +221,7 @@ async def counter(
         try:
             yield Counter(fake, inbound, general, alice, bob, tasks, known, receiver, listener)
         finally:
-            outlet.close()
+            outlet.status.close()
             await tasks.close()
 
 

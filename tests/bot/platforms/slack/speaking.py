@@ -10,7 +10,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.platforms.base import Announcement, Confirmation, RunCard
 from bot.platforms.slack.budget import WorkspaceBudgets
 from bot.platforms.slack.clients import Installed, OneClient, new_client, open_session
-from bot.platforms.slack.outlet import SlackOutlet, Tempo
+from bot.platforms.slack.live import Tempo
+from bot.platforms.slack.outlet import SlackOutlet
 from bot.platforms.slack.settings import SlackSettings
 from bot.tasks import Tasks
 from bot.values import Identity, Place, RunStatus
@@ -201,5 +202,5 @@ async def stand(
         try:
             yield Stand(fake, client, tasks, outlet, channel, alice, bob, said)
         finally:
-            outlet.close()
+            outlet.status.close()
             await tasks.close()

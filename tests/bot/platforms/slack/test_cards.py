@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bot.platforms.slack.budget import BURST, EDITS_PER_MINUTE
-from bot.platforms.slack.outlet import Tempo
+from bot.platforms.slack.live import Tempo
 from bot.platforms.slack.texts import NO_THREAD
 from bot.values import RunStatus
 from tests.bot.platforms.slack.speaking import RUN, Stand, card_of, no_limits, stand

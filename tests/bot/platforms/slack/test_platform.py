@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from bot.errors import BotError, ConfigError, PlatformUnreachableError
 from bot.platforms.base import CommandReply
 from bot.platforms.messages import Missed
-from bot.platforms.slack.outlet import Tempo
+from bot.platforms.slack.live import Tempo
 from bot.platforms.slack.platform import Slack, open_platform
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.texts import THINKING

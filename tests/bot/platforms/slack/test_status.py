@@ -285,10 +285,10 @@ async def test_what_a_process_that_died_has_left_is_taken_away(room: Stand) -> N
     elsewhere = await room.in_direct()
     room.outlet.open_reply(elsewhere, room.owner)
     await settled(room)
-    room.outlet.close()
+    room.outlet.status.close()
 
     again = room.after_a_restart()
-    await again.clear_open([room.place, replace(room.place, message="1.2"), elsewhere])
+    await again.status.clear_open([room.place, replace(room.place, message="1.2"), elsewhere])
     await settled(room)
 
     assert (text(room), session(room)) == ("", "active")
@@ -300,7 +300,7 @@ async def test_an_answer_under_way_is_not_taken_away(room: Stand) -> None:
     reply = room.outlet.open_reply(room.place, room.owner)
     await settled(room)
 
-    await room.outlet.clear_open([room.place, room.in_channel])
+    await room.outlet.status.clear_open([room.place, room.in_channel])
     await settled(room)
 
     assert (text(room), session(room)) == (THINKING, "processing")
@@ -308,10 +308,10 @@ async def test_an_answer_under_way_is_not_taken_away(room: Stand) -> None:
 
 
 async def test_clearing_a_thread_that_is_gone_harms_nobody(room: Stand) -> None:
-    await room.outlet.clear_open([replace(room.place, thread="1700000000.000001")])
+    await room.outlet.status.clear_open([replace(room.place, thread="1700000000.000001")])
     await settled(room)
 
-    assert await room.outlet._status.heard(room.place)
+    assert await room.outlet.status.heard(room.place)
 
 
 async def test_nothing_is_remembered_of_threads_in_which_nothing_goes_on(room: Stand) -> None:
@@ -323,7 +323,7 @@ async def test_nothing_is_remembered_of_threads_in_which_nothing_goes_on(room: S
         await room.outlet.question_answered("question-1", room.place, "Yes.")
         await settled(room)
 
-    assert room.outlet._status._threads == {}
+    assert room.outlet.status._threads == {}
 
 
 def test_a_feature_that_was_refused_is_tried_again_later() -> None:
