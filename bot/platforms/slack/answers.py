@@ -67,13 +67,24 @@ class PrivateAnswers:
             below: Blocks below the text.
         """
         parts = parts_of(await made_harmless(text), name="answer.md")
+        place = recipient.place
+        # A user who asked in a thread would overlook an answer over the `response_url`.
+        follows = recipient.response_url and self._session and not place.thread
         try:
-            # A user who asked in a thread would overlook such an answer.
-            follows = bool(recipient.response_url and self._session and not recipient.place.thread)
-            if not (follows and await self._follow(recipient, parts, below)):
-                await self._say_there(recipient, parts, below)
+            if follows and await self._follow(recipient, parts, below):
+                return
+            if not place.channel or place.channel.startswith("D"):
+                await self._say_directly(recipient, parts, below)
+                return
+            try:
+                for part, under in _with_below(parts, below):
+                    await self._sender.whisper(place, recipient.account, framed(part, below=under))
+            except RefusedError as error:
+                if not error.place_gone:
+                    raise
+                await self._say_directly(recipient, parts, below)
         except DeliveryError as error:
-            log.warning("An answer in %s is lost: %s", recipient.place.channel or "Home", error)
+            log.warning("An answer in %s is lost: %s", place.channel or "Home", error)
 
     async def _follow(
         self, recipient: Recipient, parts: MessageParts, below: tuple[Json, ...]
@@ -112,22 +123,6 @@ class PrivateAnswers:
         if answer.status_code != 200:
             log.info("Slack does not take the answer to a click or command: %s", answer.body)
         return answer.status_code == 200
-
-    async def _say_there(
-        self, recipient: Recipient, parts: MessageParts, below: tuple[Json, ...]
-    ) -> None:
-        """Send an ephemeral message to the place, or else a direct message."""
-        if not recipient.place.channel or recipient.place.channel.startswith("D"):
-            await self._say_directly(recipient, parts, below)
-            return
-        try:
-            for part, under in _with_below(parts, below):
-                draft = framed(part, below=under)
-                await self._sender.whisper(recipient.place, recipient.account, draft)
-        except RefusedError as error:
-            if not error.place_gone:
-                raise
-            await self._say_directly(recipient, parts, below)
 
     async def _say_directly(
         self, recipient: Recipient, parts: MessageParts, below: tuple[Json, ...]

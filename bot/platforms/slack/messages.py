@@ -205,33 +205,25 @@ class History:
         if installed is None:
             raise DeliveryError(NOT_INSTALLED, permanent=True)
         oldest = f"{after.timestamp():.6f}" if isinstance(after, datetime) else after
-        found = await self._pages(place, oldest, limit)
-        # Slack returns a thread with its first message, regardless of `oldest`.
-        new = [each for each in found if not oldest or float(each["ts"]) > float(oldest)]
-        new.sort(key=lambda each: float(each["ts"]))
-        return [await self._past(each, place, installed) for each in new[-limit:]]
-
-    async def _pages(self, place: Place, oldest: str, limit: int) -> list[Json]:
-        """Return the requested messages, and possibly more.
-
-        Slack returns a channel newest first and a thread oldest first: the last page of a thread
-        contains its newest messages.
-        """
-        found: list[Json] = []
         method: Method = AsyncWebClient.conversations_history
         asked: dict[str, Any] = {"channel": place.channel, "limit": PAGE}
         if place.thread:
             method, asked["ts"] = AsyncWebClient.conversations_replies, place.thread
         if oldest:
             asked["oldest"] = oldest
+        found: list[Json] = []
         for _ in range(MAX_PAGES):
             response = await self._sender.ask(place.workspace, method, **asked)
             found += response.get("messages") or ()
-            cursor = (response.get("response_metadata") or {}).get("next_cursor")
-            if not cursor or (not place.thread and len(found) >= limit):
+            asked["cursor"] = (response.get("response_metadata") or {}).get("next_cursor")
+            # Slack returns a channel newest first and a thread oldest first: the last page of a
+            # thread contains its newest messages.
+            if not asked["cursor"] or (not place.thread and len(found) >= limit):
                 break
-            asked["cursor"] = cursor
-        return found
+        # Slack returns a thread with its first message, regardless of `oldest`.
+        new = [each for each in found if not oldest or float(each["ts"]) > float(oldest)]
+        new.sort(key=lambda each: float(each["ts"]))
+        return [await self._past(each, place, installed) for each in new[-limit:]]
 
     async def _past(self, message: Json, place: Place, installed: Installed) -> PastMessage:
         ts, text = str(message["ts"]), str(message.get("text") or "")

@@ -3,11 +3,10 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
-from slack_bolt.async_app import AsyncApp
 
 from bot.errors import BotError
 from bot.platforms.base import InboundHandler
@@ -95,7 +94,12 @@ class SlackIntake:
                     )
                 )
             else:
-                await stack.enter_async_context(self._web_server(app))
+                pages = None
+                if isinstance(self.clients, EncryptedInstallationStore):
+                    pages = InstallFlow(self.clients, self.settings, self.session)
+                await stack.enter_async_context(
+                    web.listening(app, self.settings, secret=self._signing_secret, oauth=pages)
+                )
             self.tasks.start(self._clear_open(inbound), name="clear what was left in threads")
             catching = self.tasks.start(catch_up.run(), name="catch up")
             stack.callback(catching.cancel)
@@ -104,15 +108,9 @@ class SlackIntake:
                 await sockets.watch(messages.socket, self.settings, self.session, seconds=seconds)
             await asyncio.Event().wait()
 
-    def _web_server(self, app: AsyncApp) -> AbstractAsyncContextManager[str]:
-        def secret() -> str:
-            value = self.current().signing_secret
-            return value.get_secret_value() if value else ""
-
-        pages = None
-        if isinstance(self.clients, EncryptedInstallationStore):
-            pages = InstallFlow(self.clients, self.settings, self.session)
-        return web.listening(app, self.settings, secret=secret, oauth=pages)
+    def _signing_secret(self) -> str:
+        secret = self.current().signing_secret
+        return secret.get_secret_value() if secret else ""
 
     async def _clear_open(self, inbound: InboundHandler) -> None:
         """Clear the status that a crashed process left in threads, if the database is reachable."""

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, SecretStr, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SecretStr,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from bot.values import PlatformSettings
 
@@ -27,21 +34,6 @@ def _check_prefix(
     if token and _given(token) and not token.get_secret_value().strip().startswith(prefixes):
         raise ValueError(f"must begin with {prefixes[0]}: {advice}")
     return token
-
-
-def _encryption_key(key: SecretStr | None) -> SecretStr | None:
-    if key is None or not _given(key):
-        return key
-    try:
-        size = len(base64.urlsafe_b64decode(key.get_secret_value().strip()))
-    except (binascii.Error, ValueError):
-        size = 0
-    if size != 32:
-        raise ValueError(
-            "must be 32 random bytes in URL-safe base64; this makes one: python -c "
-            '"import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())"'
-        )
-    return key
 
 
 def _given(secret: SecretStr | None) -> bool:
@@ -142,7 +134,7 @@ class SlackSettings(PlatformSettings):
     state_seconds: int = Field(600, ge=60, le=3600)
     """Time for a user to complete an installation, in seconds."""
 
-    encryption_key: Annotated[SecretStr | None, AfterValidator(_encryption_key)] = None
+    encryption_key: SecretStr | None = None
     """Encrypts the tokens of the workspaces in the database: 32 bytes in URL-safe base64; goes with
     `client_id`.
     """
@@ -190,6 +182,22 @@ class SlackSettings(PlatformSettings):
         """The address of Slack's page that installs the bot."""
         return self.api_url.removesuffix("api/") + "oauth/v2/authorize"
 
+    @field_validator("encryption_key")
+    @classmethod
+    def _is_a_key(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is None or not _given(key):
+            return key
+        try:
+            size = len(base64.urlsafe_b64decode(key.get_secret_value().strip()))
+        except (binascii.Error, ValueError):
+            size = 0
+        if size != 32:
+            raise ValueError(
+                "must be 32 random bytes in URL-safe base64; this makes one: python -c "
+                '"import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())"'
+            )
+        return key
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if not self.configured:
@@ -204,11 +212,8 @@ class SlackSettings(PlatformSettings):
             )
         if self.command == self.subagents_command:
             raise ValueError("`slack.command` and `slack.subagents_command` must differ")
-        if self.many_workspaces:
-            self._check_installing()
-        return self
-
-    def _check_installing(self) -> None:
+        if not self.many_workspaces:
+            return self
         if _given(self.bot_token):
             raise ValueError(
                 "`slack.bot_token` is for one workspace and `slack.client_id` for many: leave one "
@@ -231,3 +236,4 @@ class SlackSettings(PlatformSettings):
                 f"`slack.users` must say in which workspace {bare[0]} is, as T…:{bare[0]}: in "
                 "another workspace the same id may be another user"
             )
+        return self
