@@ -109,7 +109,7 @@ async def _ask_for_rest(
     The form contains the run's id: `last` can be another run by the time of the submission.
     """
     receiver = admitted.receiver
-    asked = receiver.inbound.run_choices(admitted.person.identity, named, action=command.name)
+    asked = receiver.inbound.run_choices(admitted.user.identity, named, action=command.name)
     choices = await outcome(asked, f"/subagents {command.name}")
     if isinstance(choices, CommandReply):
         await admitted.give(choices)
@@ -215,7 +215,7 @@ async def _carry_out(admitted: AdmittedInteraction, body: Json, command: str) ->
     elif (reply := await admitted.hear(command)) is not None:
         if not await _open_view(admitted, body, blocks.reading(reply)):
             await admitted.give(reply)
-        await show_home(admitted.receiver, admitted.person)
+        await show_home(admitted.receiver, admitted.user)
 
 
 async def _more(admitted: AdmittedInteraction, body: Json, action: Json) -> None:
@@ -231,7 +231,7 @@ async def _answer(admitted: AdmittedInteraction, body: Json, action: Json) -> No
     """Answer a question, and show the answer in the message with the clicked button."""
     key, question = str(action.get("action_id")).removeprefix(blocks.ASK), str(action.get("value"))
     outlet, message = admitted.receiver.outlet, body.get("message") or {}
-    asked = admitted.receiver.inbound.answer(admitted.person.identity, question, choice=key)
+    asked = admitted.receiver.inbound.answer(admitted.user.identity, question, choice=key)
     reply = await outcome(asked, f"confirmation {question}")
     assert reply is not None, "Every answer is answered."
     if not reply.refused:
@@ -245,7 +245,7 @@ async def _answer(admitted: AdmittedInteraction, body: Json, action: Json) -> No
             mrkdwn = "\n".join(texts) or str(message.get("text") or "")
             shown = ShownQuestion(place=admitted.place, message_id=str(ts), mrkdwn=mrkdwn)
         label = written_out(str((action.get("text") or {}).get("text") or key))
-        answer = decision(await outlet.names.of(admitted.person), label, key)
+        answer = decision(await outlet.names.of(admitted.user), label, key)
         await outlet.question_answered(question, admitted.place, answer, shown=shown)
     await admitted.give(reply)
 
@@ -261,19 +261,19 @@ _BUTTONS: dict[re.Pattern[str], Clicked] = {
 # --- Home ---------------------------------------------------------------------------------------
 
 
-async def show_home(receiver: SlackReceiver, person: SlackUser) -> None:
+async def show_home(receiver: SlackReceiver, user: SlackUser) -> None:
     """Publish the current Home tab of a user. A `DeliveryError` is logged."""
-    if refusal := receiver.reception.refusal(person, ""):
+    if refusal := receiver.reception.refusal(user, ""):
         view = blocks.notice_at_home(refusal.text)
     else:
-        seen = await outcome(receiver.inbound.overview(person.identity), "the Home tab")
+        seen = await outcome(receiver.inbound.overview(user.identity), "the Home tab")
         if isinstance(seen, CommandReply):
             view = blocks.notice_at_home(UNKNOWN.format(reason=seen.text))
         else:
             view = blocks.home(seen)
     try:
         await receiver.outlet.sender.ask(
-            person.workspace, AsyncWebClient.views_publish, user_id=person.account, view=view
+            user.workspace, AsyncWebClient.views_publish, user_id=user.account, view=view
         )
     except DeliveryError as error:
-        log.info("The Home tab of %s is not shown: %s", person.account, error)
+        log.info("The Home tab of %s is not shown: %s", user.account, error)

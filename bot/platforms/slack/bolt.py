@@ -101,25 +101,23 @@ def _register_events(
     @app.event("app_home_opened")
     @receiver.in_time
     async def on_home(body: Json) -> None:
-        if body["event"].get("tab") == "home" and (person := await _who(receiver, body)):
-            await actions.show_home(receiver, person)
+        if body["event"].get("tab") == "home" and (user := await _who(receiver, body)):
+            await actions.show_home(receiver, user)
 
     @app.event("agent_session_stopped")
     @receiver.in_time
     async def on_stop(body: Json) -> None:
         """Stop the answer after a click on Slack's own Stop button."""
-        person = await _who(receiver, body)
-        if person is None:
+        user = await _who(receiver, body)
+        if user is None:
             return
         event: Json = body["event"]
-        place = person.place(str(event.get("channel") or ""), str(event.get("thread_ts") or ""))
-        if receiver.reception.refusal(person, place.channel):
+        place = user.place(str(event.get("channel") or ""), str(event.get("thread_ts") or ""))
+        if receiver.reception.refusal(user, place.channel):
             return
         # A later repeated delivery must not stop the next answer.
         event_id = f"event:{body.get('event_id')}"
-        admitted = AdmittedInteraction(
-            receiver=receiver, event_id=event_id, person=person, place=place
-        )
+        admitted = AdmittedInteraction(receiver=receiver, event_id=event_id, user=user, place=place)
         await admitted.carry_out("/retinue stop")
 
     @app.event("app_uninstalled")

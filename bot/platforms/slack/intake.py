@@ -34,7 +34,7 @@ STORED_SECONDS = 1.5
 class ReceivedOnSlack(ReceivedMessage):
     """A received message and its author."""
 
-    person: SlackUser
+    user: SlackUser
 
 
 class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
@@ -108,8 +108,8 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         )
         if not addressed and (not thread or messages.begins_with_another(markup, installed.user)):
             return None
-        person = speaker_of(event, body, workspace, installed.enterprise)
-        of_organisation = person.home.startswith("E") and person.home != installed.enterprise
+        user = speaker_of(event, body, workspace, installed.enterprise)
+        of_organisation = user.home.startswith("E") and user.home != installed.enterprise
         if event["type"] == "app_mention" and of_organisation:
             # The payload names another organisation, not a workspace, as the home. The message
             # event arrives too and names the workspace, as the user's clicks do.
@@ -117,9 +117,9 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         text = messages.spoken(markup, installed.user)
         incoming = Incoming(
             event_id=message_key(workspace, channel, ts),
-            user=person.identity,
+            user=user.identity,
             user_name="",
-            place=person.place(channel, thread or ts, ts),
+            place=user.place(channel, thread or ts, ts),
             text=text,
             files=self._receiver.outlet.reader.files(event.get("files") or (), workspace),
             quoted=messages.quoted_in(event, installed.user),
@@ -129,9 +129,9 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         alone = messages.bypasses_queue(text)
         return ReceivedOnSlack(
             incoming=incoming,
-            queue=(person, incoming.event_id if alone else channel),
+            queue=(user, incoming.event_id if alone else channel),
             addressed=addressed,
-            person=person,
+            user=user,
         )
 
     async def connected(self) -> bool:
@@ -152,29 +152,29 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         if installed is None:
             return None
         stranger = author.workspace not in {workspace.rpartition(".")[2], installed.enterprise}
-        person = SlackUser(
+        user = SlackUser(
             account=author.account, home=author.workspace, workspace=workspace, stranger=stranger
         )
-        return ReceivedOnSlack(incoming=incoming, person=person)
+        return ReceivedOnSlack(incoming=incoming, user=user)
 
     async def _admit(
         self, message: ReceivedOnSlack
     ) -> tuple[ReceivedOnSlack, AccessRefusal | None]:
         channel = message.incoming.place.channel
-        return message, self._receiver.reception.refusal(message.person, channel)
+        return message, self._receiver.reception.refusal(message.user, channel)
 
     async def _named(self, message: ReceivedOnSlack) -> Incoming:
-        name = await self._receiver.outlet.names.of(message.person)
+        name = await self._receiver.outlet.names.of(message.user)
         return replace(message.incoming, user_name=name)
 
     async def _answer(
         self, message: ReceivedOnSlack, reply: CommandReply, *, first: bool = False
     ) -> None:
-        recipient = Recipient(place=message.incoming.place, account=message.person.account)
+        recipient = Recipient(place=message.incoming.place, account=message.user.account)
         await self._receiver.outlet.answers.give(recipient, reply)
 
     async def _settle(self, message: ReceivedOnSlack, reply: CommandReply) -> None:
         shown = reply.text
         if reply.chosen:
-            shown = decision(await self._receiver.outlet.names.of(message.person), reply.chosen)
+            shown = decision(await self._receiver.outlet.names.of(message.user), reply.chosen)
         await self._receiver.outlet.question_answered(reply.answered, message.incoming.place, shown)

@@ -102,16 +102,16 @@ class SlackReceiver:
             channel: Json = body.get("channel") or {}
             channel_id = body.get("channel_id") or container.get("channel_id") or channel.get("id")
             thread = container.get("thread_ts") or message.get("thread_ts")
-            person = interacting_user_of(body, workspace, installed.enterprise)
+            user = interacting_user_of(body, workspace, installed.enterprise)
             admitted = AdmittedInteraction(
                 receiver=self,
                 event_id=event_id,
-                person=person,
-                place=person.place(str(channel_id or ""), str(thread or "")),
+                user=user,
+                place=user.place(str(channel_id or ""), str(thread or "")),
                 response_url=str(body.get("response_url") or ""),
             )
             try:
-                if refusal := self.reception.refusal(person, admitted.place.channel):
+                if refusal := self.reception.refusal(user, admitted.place.channel):
                     await admitted.say(refusal.text)
                 else:
                     await handle(admitted)
@@ -133,22 +133,22 @@ class AdmittedInteraction:
 
     receiver: SlackReceiver
     event_id: str
-    person: SlackUser
+    user: SlackUser
     place: Place
     response_url: str = ""
 
     @property
     def recipient(self) -> Recipient:
         """The recipient of answers."""
-        account, url = self.person.account, self.response_url
+        account, url = self.user.account, self.response_url
         return Recipient(place=self.place, account=account, response_url=url)
 
     async def hear(self, text: str) -> CommandReply | None:
         """Pass a text to the core as if the user had typed it as a message."""
         incoming = Incoming(
             event_id=self.event_id,
-            user=self.person.identity,
-            user_name=await self.receiver.outlet.names.of(self.person),
+            user=self.user.identity,
+            user_name=await self.receiver.outlet.names.of(self.user),
             place=self.place,
             text=text,
         )

@@ -234,8 +234,8 @@ class SlackOutlet(MessagingOutlet):
         outcome = settlement.chosen
         if settlement.by is not None:
             by, workspace = settlement.by, question.place.workspace
-            person = SlackUser(account=by.account, home=by.workspace, workspace=workspace)
-            name = await self.names.of(person)
+            user = SlackUser(account=by.account, home=by.workspace, workspace=workspace)
+            name = await self.names.of(user)
             outcome = decision(name, settlement.chosen, settlement.key)
         await self.question_answered(question.id, question.place, outcome, shown=shown)
 

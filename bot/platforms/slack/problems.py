@@ -62,7 +62,7 @@ CHANNEL_GONE = {
     "team_access_not_granted": "The bot has no access to that workspace.",
     "user_not_in_channel": "That user is not in the channel.",
 }
-PERSON_GONE = {
+USER_GONE = {
     "user_not_found": "There is no such user on Slack.",
     "users_not_found": "There is no such user on Slack.",
     "user_not_visible": "There is no such user on Slack.",
@@ -115,7 +115,7 @@ class RefusedError(outlet.RefusedError):
     @property
     def place_gone(self) -> bool:
         """True if the place (thread, channel or user) accepts no message at all."""
-        return self.thread_gone or self.code in CHANNEL_GONE or self.code in PERSON_GONE
+        return self.thread_gone or self.code in CHANNEL_GONE or self.code in USER_GONE
 
     @property
     def token_refused(self) -> bool:
@@ -157,7 +157,7 @@ def _problem_of_response(response: Any) -> DeliveryError:
         return RefusedError(REVOKED, name)
     if name in THREAD_GONE:
         return RefusedError("That thread is gone.", name)
-    known = CHANNEL_GONE.get(name) or PERSON_GONE.get(name)
+    known = CHANNEL_GONE.get(name) or USER_GONE.get(name)
     if known is None:
         log.warning("Slack refuses a request: %s", name)
     return RefusedError(

@@ -428,5 +428,5 @@ async def test_a_guest_from_another_organisation_is_somebody_else_here(slack: Fa
 
         (admitted,) = await visited(at, body)
 
-        assert admitted.person.identity == Identity("slack", team.id, guest.id)
+        assert admitted.user.identity == Identity("slack", team.id, guest.id)
         assert admitted.place.workspace == slack.team.id

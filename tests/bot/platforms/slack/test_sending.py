@@ -7,7 +7,7 @@ import pytest
 
 from bot.errors import DeliveryError
 from bot.platforms.slack.clients import OneClient, new_client, open_session
-from bot.platforms.slack.problems import CHANNEL_GONE, PERSON_GONE, THREAD_GONE, RefusedError
+from bot.platforms.slack.problems import CHANNEL_GONE, THREAD_GONE, USER_GONE, RefusedError
 from bot.platforms.slack.sending import Draft, Sender, made_harmless
 from bot.platforms.slack.texts import harmless, parts_of
 from bot.values import Identity, Place
@@ -129,7 +129,7 @@ async def test_an_edit_is_repeated_since_that_changes_nothing(
     assert room.texts() == ["Bye."]
 
 
-@pytest.mark.parametrize("code", sorted(CHANNEL_GONE.keys() | PERSON_GONE.keys() | THREAD_GONE))
+@pytest.mark.parametrize("code", sorted(CHANNEL_GONE.keys() | USER_GONE.keys() | THREAD_GONE))
 async def test_a_place_that_takes_nothing_is_refused_for_good(room: Stand, code: str) -> None:
     error = await failing(room, error=code)
 
