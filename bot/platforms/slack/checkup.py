@@ -93,7 +93,7 @@ async def _check_token(settings: SlackSettings, client: AsyncWebClient) -> list[
     if _SCOPES_HEADER not in headers:
         return [*found, is_off("Slack does not say which scopes the bot was granted.")]
     granted = {scope.strip() for scope in headers[_SCOPES_HEADER].split(",")}
-    missing = [f"{need.name} ({need.use})" for need in oauth.SCOPES if need.name not in granted]
+    missing = [f"{name} ({use})" for name, use in oauth.SCOPES.items() if name not in granted]
     if not missing:
         return [*found, works("it was granted every scope that it needs.")]
     text = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import NamedTuple, Self
+from typing import Self
 
 import aiohttp
 from slack_bolt.error import BoltError
@@ -36,36 +36,24 @@ log = logging.getLogger(__name__)
 INSTALL_PATH, REDIRECT_PATH = "/slack/install", "/slack/oauth_redirect"
 
 
-class Need(NamedTuple):
-    """A scope that the bot needs.
-
-    Attributes:
-        name: Slack's name of the scope.
-        use: The purpose.
-    """
-
-    name: str
-    use: str
-
-
-SCOPES = (
-    Need("app_mentions:read", "to receive mentions"),
-    Need("assistant:write", "to be an agent, and to show “is thinking…”"),
-    Need("channels:history", "to receive the other messages of a thread in public channels"),
-    Need("chat:write", "to answer, to edit its messages, and to show Slack's own Stop"),
-    Need("commands", "to have slash commands"),
-    Need("files:read", "to read attached files"),
-    Need("files:write", "to send texts that are too long for messages"),
-    Need("groups:history", "to receive the other messages of a thread in private channels"),
-    Need("im:history", "to receive direct messages"),
-    Need("im:write", "to send a direct message when no other place accepts it"),
-    Need("mpim:history", "to receive the other messages of a thread in group conversations"),
-    Need("reactions:write", "to acknowledge messages with 👀, where “is thinking…” is not shown"),
-    Need("users:read", "to know the names of users"),
-)
-
+#: The scopes that the bot needs, each with its purpose.
+SCOPES = {
+    "app_mentions:read": "to receive mentions",
+    "assistant:write": "to be an agent, and to show “is thinking…”",
+    "channels:history": "to receive the other messages of a thread in public channels",
+    "chat:write": "to answer, to edit its messages, and to show Slack's own Stop",
+    "commands": "to have slash commands",
+    "files:read": "to read attached files",
+    "files:write": "to send texts that are too long for messages",
+    "groups:history": "to receive the other messages of a thread in private channels",
+    "im:history": "to receive direct messages",
+    "im:write": "to send a direct message when no other place accepts it",
+    "mpim:history": "to receive the other messages of a thread in group conversations",
+    "reactions:write": "to acknowledge messages with 👀, where “is thinking…” is not shown",
+    "users:read": "to know the names of users",
+}
 #: The exact scopes of `deploy/slack-manifest.yaml` and of installations.
-BOT_SCOPES: tuple[str, ...] = tuple(need.name for need in SCOPES)
+BOT_SCOPES: tuple[str, ...] = tuple(SCOPES)
 
 
 # --- pages --------------------------------------------------------------------------------------
