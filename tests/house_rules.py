@@ -70,7 +70,6 @@ LINES = {
     "bot.agent.subjects": 8,
     "bot.catalog": 8,
     "bot.conversations.access": 8,
-    "bot.conversations.catch_up_settings": 8,
     "bot.conversations.command_lines": 8,
     "bot.conversations.file_kinds": 8,
     "bot.disk": 8,

@@ -8,8 +8,8 @@ from pydantic import Field, SecretStr, create_model, model_validator
 from bot.agent.permissions import PermissionSettings
 from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSettings
 from bot.conversations.access import AccessSettings
-from bot.conversations.catch_up_settings import CatchUpSettings
 from bot.conversations.files import AttachmentSettings, FileSettings
+from bot.conversations.gaps import CatchUpSettings
 from bot.disk import DiskReserve, DiskSettings
 from bot.models.catalog import ModelSettings
 from bot.net.settings import FetchSettings

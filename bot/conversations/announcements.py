@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
@@ -48,26 +48,18 @@ class Announcements:
         self._tasks = tasks
         self._worker_id = worker_id
         self._now = now
-        self._under_way: set[str] = set()
-
-    @property
-    def under_way(self) -> Set[str]:
-        """A live view of the keys of the items that this process claims or sends."""
-        return self._under_way
+        #: The keys of the items that this process claims or sends.
+        self.under_way: set[str] = set()
 
     def on_due(self, event: AnnouncementDue) -> None:
-        """Deliver an announcement in the background."""
-        self.deliver_soon(event.key)
-
-    def deliver_soon(self, key: str) -> None:
-        """Deliver one item in the background; the sweep retries a failure."""
-        self._tasks.start(self.deliver(key), name=f"deliver {key}")
+        """Deliver an announcement in the background; the sweep retries a failure."""
+        self._tasks.start(self.deliver(event.key), name=f"deliver {event.key}")
 
     async def deliver(self, key: str) -> bool:
         """Make one attempt to deliver an item; return True if it arrived."""
-        if key in self._under_way:
+        if key in self.under_way:
             return False
-        self._under_way.add(key)
+        self.under_way.add(key)
         try:
             async with self._database.transaction() as tx:
                 item = await outbox.claim(tx, key, self._worker_id, self._now())
@@ -77,7 +69,7 @@ class Announcements:
             resumable = run is not None and run.status.resumable
             return item is not None and await self._send(item, stopper, resumable=resumable)
         finally:
-            self._under_way.discard(key)
+            self.under_way.discard(key)
 
     async def _send(self, item: OutboxEntry, stopper: User | None, *, resumable: bool) -> bool:
         outlet = self._outlets.get(item.place.platform)
@@ -101,17 +93,15 @@ class Announcements:
         except NotPresentError:
             await self._store(lambda tx: outbox.wait(tx, item))
             return False
-        except TimeoutError:
-            unknown = DeliveryError("The platform did not answer.", fate_unknown=True)
-            await self._failed(item, unknown)
-            return False
-        except DeliveryError as error:
-            await self._failed(item, error)
-            return False
         except Exception as error:
-            log.exception("The delivery of %s failed", item.key)
-            unknown = DeliveryError(f"{type(error).__name__}", fate_unknown=True)
-            await self._failed(item, unknown)
+            if isinstance(error, DeliveryError):
+                failure = error
+            elif isinstance(error, TimeoutError):
+                failure = DeliveryError("The platform did not answer.", fate_unknown=True)
+            else:
+                log.exception("The delivery of %s failed", item.key)
+                failure = DeliveryError(type(error).__name__, fate_unknown=True)
+            await self._failed(item, failure)
             return False
         message_ids = list(delivered.message_ids)
         await self._store(lambda tx: outbox.delivered(tx, item.key, message_ids, self._now()))
@@ -166,7 +156,7 @@ class Announcements:
             await outbox.release_held_before(tx, now - HELD_AT_MOST, now)
             keys = await outbox.due(tx, list(self._outlets), now)
         for key in keys:
-            self.deliver_soon(key)
+            self.on_due(AnnouncementDue(key=key))
 
 
 @dataclass(frozen=True, slots=True)

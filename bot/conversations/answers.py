@@ -8,8 +8,7 @@ from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.conversations import inbound
 from bot.conversations.access import scope_of
-from bot.conversations.approvals import GONE, Approvals, Waiting
-from bot.conversations.inbound import EventKey
+from bot.conversations.approvals import GONE_REPLY, Approvals, Waiting
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.messaging.texts import short_answer
 from bot.subagents.requests import Caller
@@ -31,33 +30,40 @@ class Answers:
     """Accepts answers by button or in words: only of the owner or an admin, and only the first.
 
     Attributes:
-        stir: Wakes a run in this process to check again for an answer.
+        notify: Wakes a run in this process to check again for an answer.
     """
 
     database: Database
     approvals: Approvals
-    stir: Callable[[str], None]
+    notify: Callable[[str], None]
     now: Clock
 
-    async def answer(self, user: Identity, role: Role, asked: str, *, choice: str) -> CommandReply:
-        """Store the choice of a user, given by its key."""
-        return await self._answer(user, role, asked, choice, None) or _gone()
-
-    async def _answer(
-        self, user: Identity, role: Role, asked: str, choice: str, event: EventKey | None
+    async def answer(
+        self, user: Identity, role: Role, asked: str, *, choice: str, event: Incoming | None = None
     ) -> CommandReply | None:
-        """Store an answer with its event; return `None` if the event was stored before."""
+        """Store the choice of a user, given by its key.
+
+        Args:
+            user: The user who answers.
+            role: The role of that user.
+            asked: The id of the question.
+            choice: The key of the choice.
+            event: The message with the answer; `None` for a click.
+
+        Returns:
+            The reply; `None` if the event was stored before.
+        """
         async with self.database.snapshot() as tx:
             question = await run_questions.get(tx, asked)
         if question is None:
             if choice not in {"yes", "no"}:
-                return _gone()
+                return GONE_REPLY
             yes = choice == "yes"
             return await self.approvals.answer(user, role, asked, yes=yes, event=event)
         if not scope_of(Caller.of_user(user, role)).covers(question.user_id):
-            return _gone()
+            return GONE_REPLY
         meant = _meaning(question, choice)
-        return _gone() if meant is None else await self._take(user, question, meant, event)
+        return GONE_REPLY if meant is None else await self._take(user, question, meant, event)
 
     async def in_words(self, incoming: Incoming, role: Role, text: str) -> CommandReply | None:
         """Store a message as the answer to an open question to this user in this place.
@@ -68,24 +74,37 @@ class Answers:
         Returns:
             The reply; `None` for a message that is no answer or was stored before.
         """
+        user, place = incoming.user, incoming.place
         given = short_answer(text)
         if incoming.files and given is None:
             return None
-        asked = await self.open_in(incoming.user, incoming.place, reply_to=incoming.reply_to)
+        asked = await self.open_in(user, place, reply_to=incoming.reply_to)
         if given is not None:
-            waiting = []
-            if given.choice != "all":  # confirmations have no such choice
-                waiting = await self.approvals.waiting(incoming.user, incoming.place)
+            # Confirmations have no choice `all`.
+            waiting = [] if given.choice == "all" else await self.approvals.waiting(user, place)
             permits = [item for item in asked if item.kind == "permit"]
             waiting += [Waiting(item.id, f"`{item.tool}` of a run") for item in permits]
             waiting = [item for item in waiting if item.id.endswith(given.ending)]
+            if len(waiting) > 1:
+                known = (f"- `{given.choice} {item.id[-6:]}`: {item.about}" for item in waiting)
+                return await self._refuse(incoming, "\n".join(["Which one do you mean?", *known]))
             if waiting:
-                return await self._in_a_word(incoming, role, given.choice, waiting)
+                (item,) = waiting
+                reply = await self.answer(user, role, item.id, choice=given.choice, event=incoming)
+                return _settled(reply, item.id, given.choice)
         questions = [item for item in asked if item.kind == "input"]
         # Of several open questions the main agent, which sees them all, may know the right one.
         if incoming.files or len(questions) != 1:
             return None
-        return await self._in_full(incoming, questions[0], text)
+        (question,) = questions
+        if len(text) > MAX_ANSWER:
+            most = f"An answer to a run has at most {MAX_ANSWER:,} characters. Make it shorter."
+            return await self._refuse(incoming, most)
+        skips = text.strip().lower() == "skip"
+        answer = "" if skips else question.meant_by(plain(text, limit=None).strip())
+        meant = _Meaning("no" if skips else "yes", answer)
+        reply = await self._take(user, question, meant, incoming)
+        return _settled(reply, question.id, one_line(answer, 100) or "Skip")
 
     async def expire(self) -> None:
         """Close the questions that were not answered in time; no answer counts as no."""
@@ -93,38 +112,7 @@ class Answers:
         async with self.database.transaction() as tx:
             over = await run_questions.expire(tx, self.now())
         for run_id in over:
-            self.stir(run_id)
-
-    async def _in_a_word(
-        self, incoming: Incoming, role: Role, choice: str, waiting: list[Waiting]
-    ) -> CommandReply | None:
-        """Store a bare answer to the one question that it may mean."""
-        if len(waiting) > 1:
-            lines = "\n".join(f"- `{choice} {item.id[-6:]}`: {item.about}" for item in waiting)
-            return await self._refuse(incoming, f"Which one do you mean?\n{lines}")
-        asked = waiting[0].id
-        event = EventKey.of(incoming)
-        reply = await self._answer(incoming.user, role, asked, choice, event)
-        if reply is None or reply.refused:
-            return reply
-        return replace(reply, answered=asked, chosen=choice)
-
-    async def _in_full(
-        self, incoming: Incoming, question: RunQuestion, text: str
-    ) -> CommandReply | None:
-        """Store a text as the answer to the question of a run."""
-        if len(text) > MAX_ANSWER:
-            return await self._refuse(
-                incoming,
-                f"An answer to a run has at most {MAX_ANSWER:,} characters. Make it shorter.",
-            )
-        skips = text.strip().lower() == "skip"
-        answer = "" if skips else question.meant_by(plain(text, limit=None).strip())
-        meant = _Meaning("no" if skips else "yes", answer)
-        reply = await self._take(incoming.user, question, meant, EventKey.of(incoming))
-        if reply is None or reply.refused:
-            return reply
-        return replace(reply, answered=question.id, chosen=one_line(answer, 100) or "Skip")
+            self.notify(run_id)
 
     async def _refuse(self, incoming: Incoming, text: str) -> CommandReply | None:
         """Store the event of an answer that cannot be used; return the reason."""
@@ -132,7 +120,7 @@ class Answers:
         async def write(_: Transaction) -> bool:
             return True
 
-        if not await inbound.store(self.database, EventKey.of(incoming), write, self.now):
+        if not await inbound.store(self.database, incoming, write, self.now):
             return None
         return CommandReply(text=text, failed=True)
 
@@ -158,7 +146,7 @@ class Answers:
         return found
 
     async def _take(
-        self, user: Identity, question: RunQuestion, meant: "_Meaning", event: EventKey | None
+        self, user: Identity, question: RunQuestion, meant: "_Meaning", event: Incoming | None
     ) -> CommandReply | None:
         """Store an answer with its event; return `None` if the event was stored before."""
 
@@ -189,9 +177,16 @@ class Answers:
             return None
         taken, run = written
         if not taken or run is None:
-            return _gone()
-        self.stir(question.run_id)
-        return CommandReply(text=_reply(run, question, meant))
+            return GONE_REPLY
+        self.notify(question.run_id)
+        name = f"“{run.label}” (`{short(run.id)}`)"
+        if question.kind == "input":
+            goes = "has your answer and goes on" if meant.status == "yes" else "goes on without it"
+            return CommandReply(text=f"{name} {goes}.")
+        if meant.status == "no":
+            return CommandReply(text=f"Denied: {name} goes on without `{question.tool}`.")
+        for_ = "as long as it goes on" if meant.whole_run else "this once"
+        return CommandReply(text=f"Allowed: {name} may use `{question.tool}` {for_}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,16 +211,8 @@ def _meaning(question: RunQuestion, choice: str) -> _Meaning | None:
     return None
 
 
-def _reply(run: Run, question: RunQuestion, meant: _Meaning) -> str:
-    name = f"“{run.label}” (`{short(run.id)}`)"
-    if question.kind == "input":
-        goes = "has your answer and goes on" if meant.status == "yes" else "goes on without it"
-        return f"{name} {goes}."
-    if meant.status == "no":
-        return f"Denied: {name} goes on without `{question.tool}`."
-    for_ = "as long as it goes on" if meant.whole_run else "this once"
-    return f"Allowed: {name} may use `{question.tool}` {for_}."
-
-
-def _gone() -> CommandReply:
-    return CommandReply(text=GONE, failed=True, refused=True)
+def _settled(reply: CommandReply | None, asked: str, chosen: str) -> CommandReply | None:
+    """Return the reply to an answer in words, which settles its question unless it was refused."""
+    if reply is None or reply.refused:
+        return reply
+    return replace(reply, answered=asked, chosen=chosen)

@@ -12,10 +12,9 @@ from bot.agent.protocols import AskedCall
 from bot.agent.sanitizer import escape_for_model
 from bot.conversations import inbound
 from bot.conversations.access import scope_of
-from bot.conversations.inbound import EventKey
 from bot.errors import BotError, DeliveryError, ToolError
 from bot.events import EventBus, TurnWaiting
-from bot.platforms.base import CommandReply, Confirmation, Outlet
+from bot.platforms.base import CommandReply, Confirmation, Incoming, Outlet
 from bot.subagents.requests import Caller
 from bot.subagents.shown_calls import briefly_spelled, fingerprint, spelled
 from bot.values import Clock, Identity, Json, Place, Role, derived_run_id
@@ -35,6 +34,7 @@ TOO_LONG = (
     "them, or split the call."
 )
 GONE = "There is nothing to confirm: it was answered already, has expired, or is not yours."
+GONE_REPLY = CommandReply(text=GONE, failed=True, refused=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,9 @@ class Approvals:
 
     def _approval(self, shown: Sequence["ShownCall"]) -> Approval:
         context = shown[0].asked.context
-        calls = [each.document for each in shown]
+        calls: list[Json] = [
+            {"tool": each.asked.tool.name, "arguments": each.arguments} for each in shown
+        ]
         ids = "+".join(each.asked.context.call_id for each in shown)
         return Approval(
             # The same id if the calls are repeated after a crash, so that the user is asked once.
@@ -162,7 +164,7 @@ class Approvals:
         approval_id: str,
         *,
         yes: bool,
-        event: EventKey | None = None,
+        event: Incoming | None = None,
     ) -> CommandReply | None:
         """Store an answer; only the first answer of the owner or of an admin counts.
 
@@ -179,9 +181,8 @@ class Approvals:
         async with self._database.snapshot() as tx:
             approval = await approvals.get(tx, approval_id)
         scope = scope_of(Caller.of_user(user, role))
-        gone = CommandReply(text=GONE, failed=True, refused=True)
         if approval is None or not scope.covers(approval.user_id):
-            return gone
+            return GONE_REPLY
         sound = not yes or self._is_as_shown(approval)
         if not sound:
             log.error("The confirmation %s is not what was shown", approval.id)
@@ -209,7 +210,7 @@ class Approvals:
         if first is None:
             return None
         if not (first and sound):
-            return gone
+            return GONE_REPLY
         if not yes:
             await self._remember(approval, "The user said no; it was not done.")
             return CommandReply(text=f"Not done: {_briefly(approval)}.")
@@ -298,28 +299,18 @@ class ShownCall:
     arguments: Json
     words: str
 
-    @property
-    def document(self) -> Json:
-        """The call as it is stored."""
-        return {"tool": self.asked.tool.name, "arguments": self.arguments}
-
-    @property
-    def line(self) -> str:
-        """The description and the uncut call."""
-        call = spelled(self.asked.tool.name, self.arguments)
-        return f"{self.words}: {call}" if self.words else call
-
 
 def _question(shown: Sequence[ShownCall]) -> str:
     """Return the question about calls, with each call uncut."""
     reasons = dict.fromkeys(each.asked.reason for each in shown if each.asked.reason)
     why = f"\n\nI ask because {'; '.join(reasons)}." if reasons else ""
-    if len(shown) == 1:
-        (one,) = shown
-        call = spelled(one.asked.tool.name, one.arguments)
-        return f"Shall I {one.words or 'do this'}? {call}{why}"
-    lines = "\n".join(f"{number}. {each.line}" for number, each in enumerate(shown, 1))
-    return f"Shall I do these {len(shown)} things?\n{lines}{why}"
+    calls = [(each.words, spelled(each.asked.tool.name, each.arguments)) for each in shown]
+    if len(calls) == 1:
+        words, call = calls[0]
+        return f"Shall I {words or 'do this'}? {call}{why}"
+    lines = [": ".join(filter(None, each)) for each in calls]
+    numbered = "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+    return f"Shall I do these {len(lines)} things?\n{numbered}{why}"
 
 
 def _briefly(approval: Approval) -> str:

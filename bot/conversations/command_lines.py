@@ -150,13 +150,6 @@ class CommandSpec:
         """Most words after the name in a line without `/` or `!`: a longer line is a sentence."""
         return 10_000 if self.text else 2 if self.run else 1
 
-    def takes(self, words: str) -> bool:
-        """Return True if the words can be arguments of the command."""
-        return not words or any(
-            each.kind is not ArgumentKind.FLAG or words.lower() == each.label
-            for each in self.arguments
-        )
-
     def parse(self, words: str) -> dict[str, str]:
         """Return the arguments in the words after the name.
 
@@ -309,20 +302,20 @@ class CommandTable(Generic[Spec_co]):
             line[1:2].isspace() or not (group or self.get(CommandGroup.CHAT, first))
         ):
             return None
-        if not sign and not (group is CommandGroup.RUNS and self._is_short(rest)):
-            return None
         if group is None:
-            return self._of_chat(first, rest, CommandGroup.CHAT)
+            return self._of_chat(first, rest, CommandGroup.CHAT) if sign else None
         name, words = _parted(rest or _DEFAULTS[group])
+        of_runs = self.get(CommandGroup.RUNS, name)
+        # Without a sign, a command of runs is told from a sentence about subagents by its length.
+        if not sign and (
+            group is not CommandGroup.RUNS
+            or of_runs is None
+            or len(words.split()) > of_runs.most_words
+        ):
+            return None
         if group is CommandGroup.RUNS:
-            return TypedCommand(group, name, words, self.get(group, name))
+            return TypedCommand(group, name, words, of_runs)
         return self._of_chat(name, words, CommandGroup.RUNS)
-
-    def _is_short(self, rest: str) -> bool:
-        """Return True if the text after `subagents` is a command and not a sentence about them."""
-        name, words = _parted(rest or "list")
-        command = self.get(CommandGroup.RUNS, name)
-        return command is not None and len(words.split()) <= command.most_words
 
     def _of_chat(self, name: str, words: str, other: CommandGroup) -> TypedCommand[Spec_co]:
         """Return a command of the conversation, or of runs: `/stop` and `/stop ID` differ.
@@ -336,7 +329,11 @@ class CommandTable(Generic[Spec_co]):
         of_runs = None
         if command is None:
             of_runs = self.get(other, name)
-        elif not command.takes(words):
+        elif words and all(
+            each.kind is ArgumentKind.FLAG and words.lower() != each.label
+            for each in command.arguments
+        ):
+            # These words cannot be arguments of the command of the conversation.
             of_runs = self.get(CommandGroup.RUNS, name)
         if of_runs is not None and of_runs is not command:
             return TypedCommand(CommandGroup.RUNS, name, words, of_runs)

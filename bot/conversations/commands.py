@@ -7,7 +7,7 @@ from typing import Protocol
 from bot.agent.sanitizer import one_line
 from bot.catalog.agents import Agents, described
 from bot.conversations.access import has_admin_powers
-from bot.conversations.command_lines import CommandGroup, CommandSpec, CommandTable, TypedCommand
+from bot.conversations.command_lines import CommandGroup, CommandSpec, CommandTable
 from bot.conversations.run_lines import usage_text
 from bot.conversations.undo import Undo
 from bot.errors import BotError
@@ -104,7 +104,15 @@ class CommandRunner:
         assert typed is not None, "The text is a command."
         command = typed.command
         if command is None or (command.admin and not has_admin_powers(caller)):
-            return self._unknown(typed, caller.place.platform)
+            offered = [each.name for each in self.table.of(typed.group) if not each.admin]
+            name = one_line(typed.name, 30)
+            if typed.group is CommandGroup.RUNS:
+                text = f"/subagents {name} is unknown. There are: {', '.join(offered)}."
+                return CommandReply(text=text, failed=True, private=True)
+            forms = [f"`{self.table.typed(each, caller.place.platform)}`" for each in offered]
+            known = ", ".join(["`/subagents`", *forms])
+            text = f"There is no command /{name}. There are: {known}."
+            return CommandReply(text=text, failed=True)
         try:
             arguments = command.parse(typed.words)
             call = CommandCall(bot=self, caller=caller, arguments=arguments)
@@ -112,18 +120,6 @@ class CommandRunner:
         except BotError as error:
             reply = CommandReply(text=str(error), failed=True)
         return replace(reply, private=not command.public)
-
-    def _unknown(self, typed: TypedCommand[ChatCommand], platform: str) -> CommandReply:
-        of_runs = typed.group is CommandGroup.RUNS
-        offered = [each for each in self.table.of(typed.group) if not each.admin]
-        if of_runs:
-            known = ", ".join(each.name for each in offered)
-            text = f"/subagents {one_line(typed.name, 30)} is unknown. There are: {known}."
-        else:
-            known = ", ".join(f"`{self.table.typed(each.name, platform)}`" for each in offered)
-            text = f"There is no command /{one_line(typed.name, 30)}. There are: `/subagents`, "
-            text += f"{known}."
-        return CommandReply(text=text, failed=True, private=of_runs)
 
     async def overview(self, caller: Caller) -> Overview:
         """Return a user's runs, usage and agents at a glance."""

@@ -9,7 +9,6 @@ from bot.agent.sanitizer import one_line
 from bot.conversations import inbound
 from bot.conversations.access import is_private
 from bot.conversations.commands import CommandRunner
-from bot.conversations.inbound import EventKey
 from bot.errors import DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming
 from bot.subagents.requests import Caller
@@ -82,7 +81,7 @@ class DurableCommands:
 
         self._under_way.add(command_id)
         try:
-            command = await inbound.store(self.database, EventKey.of(incoming), put, self.now)
+            command = await inbound.store(self.database, incoming, put, self.now)
             if command is None:
                 return None
             try:
@@ -128,22 +127,20 @@ class DurableCommands:
                 # Its answer may be private, and it could only be sent to the place.
                 text = UNANSWERED.format(command=shown)
             else:
-                text = await self._late_text(command, shown)
+                try:
+                    reply = await self._run(command)
+                except Exception:
+                    log.exception("The command %s (%s) failed", command.id, shown)
+                    text = FAILED_LATE.format(command=shown)
+                else:
+                    # The reply can only be sent to the place, and others may read there.
+                    hidden = reply.private and not is_private(command.place)
+                    late = HIDDEN if hidden else reply.text
+                    text = CARRIED_OUT_LATE.format(command=shown, text=late)
             self.tell(command.place, command.user, text)
             await self._finish(command.id)
         finally:
             self._under_way.discard(command.id)
-
-    async def _late_text(self, command: StoredCommand, shown: str) -> str:
-        """Carry out a command once more and return the text for its user."""
-        try:
-            reply = await self._run(command)
-        except Exception:
-            log.exception("The command %s (%s) failed", command.id, shown)
-            return FAILED_LATE.format(command=shown)
-        # The reply can only be sent to the place, and others may read there.
-        hidden = reply.private and not is_private(command.place)
-        return CARRIED_OUT_LATE.format(command=shown, text=HIDDEN if hidden else reply.text)
 
     async def _run(self, command: StoredCommand) -> CommandReply:
         return await self.runner.run(

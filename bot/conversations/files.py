@@ -91,7 +91,13 @@ async def take(
     outcomes = [task.result() for task in tasks]
     refusals = [each for each in outcomes if isinstance(each, str)]
     if surplus:
-        refusals.append(_too_many([file_name(each.name) for each in surplus], settings))
+        names = [file_name(each.name) for each in surplus[:NAMES_TOLD]]
+        names += [f"{len(surplus) - NAMES_TOLD} more"] if len(surplus) > NAMES_TOLD else []
+        which = f"file {names[0]} was" if len(names) == 1 else f"files {', '.join(names)} were"
+        most = settings.per_message
+        why = f"I take up to {most} with one message" if most else "I take no files here"
+        instead = "Send more with the next message." if most else "Write what matters as a message."
+        refusals.append(f"The {which} not taken: {why}. {instead}")
     files = tuple(each for each in outcomes if isinstance(each, File))
     return AcceptedFiles(files=files, refusals=tuple(refusals))
 
@@ -176,16 +182,6 @@ def _too_large(name: str, size: int, settings: FileSettings) -> str:
         f"it has {_spoken(size, up=True)}, and I take texts up to {texts} and images up to {images}"
     )
     return _refused(name, why, "Send a smaller one, or the part that matters.")
-
-
-def _too_many(names: Sequence[str], settings: FileSettings) -> str:
-    more = len(names) - NAMES_TOLD
-    listed = [*names[:NAMES_TOLD], *([f"{more} more"] if more > 0 else [])]
-    which = f"file {listed[0]} was" if len(listed) == 1 else f"files {', '.join(listed)} were"
-    most = settings.per_message
-    why = f"I take up to {most} with one message" if most else "I take no files here"
-    instead = "Send more with the next message." if most else "Write what matters as a message."
-    return f"The {which} not taken: {why}. {instead}"
 
 
 def _spoken(size: int, *, up: bool = False) -> str:

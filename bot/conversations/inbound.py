@@ -7,12 +7,12 @@ with what it changes, and only then has an effect outside of the database.
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
 from bot.agent.journal import only_step
-from bot.agent.plain import plain, quotes
+from bot.agent.plain import quotes
 from bot.conversations import foreign_content
 from bot.conversations.access import AccessSettings, spelled
 from bot.conversations.announcements import Notices
@@ -38,11 +38,6 @@ HELD_BESIDE = timedelta(seconds=30)
 Result = TypeVar("Result")
 
 
-def normalise(incoming: Incoming) -> Incoming:
-    """Return a message with its text cleaned of characters that nobody sees."""
-    return replace(incoming, text=plain(incoming.text, limit=None).strip())
-
-
 def authorise(user: Identity, access: AccessSettings, *, admin: bool = False) -> Role:
     """Return the role of a user, by the account and never by a name that can be changed.
 
@@ -60,22 +55,9 @@ def authorise(user: Identity, access: AccessSettings, *, admin: bool = False) ->
     return Role.ADMIN if admin or account in access.admins else Role.USER
 
 
-@dataclass(frozen=True, slots=True)
-class EventKey:
-    """The key of an inbound event, which a platform may deliver several times."""
-
-    platform: str
-    id: str
-
-    @classmethod
-    def of(cls, incoming: Incoming) -> "EventKey":
-        """Return the key of a message, command or click."""
-        return cls(incoming.place.platform, incoming.event_id)
-
-
 async def store(
     database: Database,
-    event: EventKey | None,
+    event: Incoming | None,
     effect: Callable[[Transaction], Awaitable[Result]],
     now: Clock,
 ) -> Result | None:
@@ -86,7 +68,8 @@ async def store(
 
     Args:
         database: The database.
-        event: The key; `None` for input that no platform delivers twice.
+        event: The input, which its platform may deliver several times; `None` for a click, which
+            is delivered once.
         effect: Writes what the event changes. It must not return `None`.
         now: The clock.
 
@@ -95,9 +78,9 @@ async def store(
     """
     async with database.transaction() as tx:
         if event is not None and not await conversations.is_new_event(
-            tx, event.platform, event.id, now()
+            tx, event.place.platform, event.event_id, now()
         ):
-            log.info("The event %s was delivered again", event.id)
+            log.info("The event %s was delivered again", event.event_id)
             return None
         return await effect(tx)
 
@@ -175,7 +158,7 @@ class TurnQueue:
             starts = await turns.claim_next(tx, conversation_id, now)
             return _Queued(message_id, conversation_id, turn_id, starts)
 
-        queued = await store(self.database, EventKey.of(incoming), effect, self.now)
+        queued = await store(self.database, incoming, effect, self.now)
         if queued is None:
             return None
         self.notices.acknowledge(place)

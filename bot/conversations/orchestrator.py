@@ -4,13 +4,15 @@ import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from bot.agent.plain import plain
 from bot.conversations.access import AccessSettings, is_blocked
 from bot.conversations.answers import Answers
+from bot.conversations.approvals import GONE_REPLY
 from bot.conversations.command_lines import CommandGroup, CommandTable
 from bot.conversations.commands import ChatCommand
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.gaps import Gaps, quote
-from bot.conversations.inbound import TurnQueue, authorise, normalise
+from bot.conversations.inbound import TurnQueue, authorise
 from bot.errors import NotAllowedError
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.messages import Missed
@@ -59,7 +61,7 @@ class Orchestrator:
 
     async def receive(self, incoming: Incoming) -> CommandReply | None:
         """Receive a user's input: a message begins a turn, a command is answered at once."""
-        incoming = normalise(incoming)
+        incoming = replace(incoming, text=plain(incoming.text, limit=None).strip())
         try:
             role = authorise(incoming.user, self.access, admin=incoming.admin)
         except NotAllowedError as error:
@@ -98,7 +100,8 @@ class Orchestrator:
             role = authorise(user, self.access, admin=admin)
         except NotAllowedError as error:
             return _refused(error)
-        return await self.answers.answer(user, role, confirmation_id, choice=choice)
+        reply = await self.answers.answer(user, role, confirmation_id, choice=choice)
+        return reply or GONE_REPLY
 
     # -- queries of the platforms ----------------------------------------------------------------
 

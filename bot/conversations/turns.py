@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -113,12 +113,14 @@ class Turns:
             raise
         except asyncio.CancelledError:
             if active.reason is not CancelReason.STOPPED:
-                await self._shielded(self._release(turn, reply))
+                release = self._release(turn, reply)
+                await asyncio.shield(self.tasks.start(release, name="release of a turn"))
                 raise
             result = None
         finally:
             self.active.leave(turn.id, active)
-        await self._shielded(self._conclude(turn, reply, result))
+        end = self._conclude(turn, reply, result)
+        await asyncio.shield(self.tasks.start(end, name="end of a turn"))
 
     def _open_stream(self, turn: Turn) -> ReplyStream | None:
         """Return the reply on the platform, the id of which is stored as soon as it exists."""
@@ -248,12 +250,20 @@ class Turns:
             status = "failed" if result.status is RunStatus.FAILED else "done"
             said = plain(result.said or result.text, limit=None)
             text = reply.whole(said, result)
+        delivery = None
         if turn.kind == "summary":
             completed = result is not None and result.status is RunStatus.COMPLETED
-            due = await self._end_summary(turn, reply, said if completed and said else None)
+            text = said if completed else ""
+            status = "done" if text else "failed"
         else:
-            refused = result is not None and result.refused
-            due = await self._end(turn, reply, text, status=status, refused=refused)
+            # The reply is sent first: if the process dies in between, the next attempt finds all
+            # steps stored, asks no model, and sends the reply again under the same message.
+            delivery = await reply.finish(text, failed=status == "failed")
+            self.answered(turn.place)
+        refused = result is not None and result.refused
+        due = await patiently(
+            partial(self._end, turn, reply, text, delivery, status=status, refused=refused)
+        )
         for key in due:
             self.events.publish(AnnouncementDue(key=key))
         # In any case: a first try may have been committed although the connection failed.
@@ -264,81 +274,68 @@ class Turns:
             self.outages.notified(turn.conversation_id, reply.away)
 
     async def _end(
-        self, turn: Turn, reply: TurnReply, text: str, *, status: str, refused: bool
+        self,
+        turn: Turn,
+        reply: TurnReply,
+        text: str,
+        delivery: DeliveryStatus | None,
+        *,
+        status: str,
+        refused: bool,
     ) -> list[str]:
-        """Send the reply, then store it and free the conversation in one transaction.
+        """Store the reply and free the conversation in one transaction.
 
-        The reply is sent first: if the process dies in between, the next attempt finds all steps
-        stored, asks no model, and sends the reply again under the same message.
+        A summary releases the held announcements, with its text if the main agent wrote any.
+
+        Args:
+            turn: The turn.
+            reply: The reply of the turn.
+            text: The text to store.
+            delivery: The outcome of sending the reply; `None` for a summary.
+            status: The final status of the turn.
+            refused: Whether the model refused the messages.
 
         Returns:
-            The key of the announcement that delivers the reply if it did not arrive.
+            The keys of the announcements to deliver: those released, or the one that delivers a
+            reply that did not arrive.
         """
-        delivery = await reply.finish(text, failed=status == "failed")
-        self.answered(turn.place)
-
-        async def write() -> list[str]:
-            now, cost = self.now(), reply.cost(turn.tokens)
-            async with self.database.transaction() as tx:
-                if not await turns.end(tx, turn, status=status, now=now, cost=cost):
-                    return []
-                await conversations.say(
-                    tx,
-                    turn.conversation_id,
-                    # Messages that a model refused must not be sent to it again.
-                    role="reset" if refused else "assistant",
-                    text="" if refused else text,
-                    now=now,
-                    turn_id=turn.id,
-                    # A reply to foreign content may quote it.
-                    foreign=reply.progress.foreign,
-                )
-                if delivery is DeliveryStatus.DELIVERED:
-                    return []
-                asked = one_line(await conversations.text_of(tx, turn.message_id), 60)
-                item = outbox.NewOutboxEntry(
-                    key=turn.id,
-                    user_id=turn.user.key,
-                    place=turn.place,
-                    run_id=None,
-                    title=f"↩ To “{asked}”" if asked else "↩ To what you sent",
-                    text=text,
-                    maybe_repeated=delivery is DeliveryStatus.UNKNOWN,
-                )
-                await outbox.put(tx, item, now)
-                return [turn.id]
-
-        return await patiently(write)
-
-    async def _end_summary(self, turn: Turn, reply: TurnReply, text: str | None) -> list[str]:
-        """Release the held announcements, with the main agent's text if it wrote any."""
-        status = "failed" if text is None else "done"
-
-        async def write() -> list[str]:
-            now, cost = self.now(), reply.cost(turn.tokens)
-            async with self.database.transaction() as tx:
-                if not await turns.end(tx, turn, status=status, now=now, cost=cost):
-                    return []
-                keys = await outbox.release_held(tx, turn.message_id, text, now)
-                if text is not None and keys:
-                    await conversations.say(
-                        tx,
-                        turn.conversation_id,
-                        role="assistant",
-                        text=text,
-                        now=now,
-                        turn_id=turn.id,
-                        foreign=True,
-                    )
+        now, cost = self.now(), reply.cost(turn.tokens)
+        async with self.database.transaction() as tx:
+            if not await turns.end(tx, turn, status=status, now=now, cost=cost):
+                return []
+            keys: list[str] = []
+            if delivery is None:
+                keys = await outbox.release_held(tx, turn.message_id, text or None, now)
+                if not (text and keys):
+                    return keys
+            await conversations.say(
+                tx,
+                turn.conversation_id,
+                # Messages that a model refused must not be sent to it again.
+                role="reset" if refused else "assistant",
+                text="" if refused else text,
+                now=now,
+                turn_id=turn.id,
+                # A reply to foreign content may quote it, and so may a summary of results.
+                foreign=delivery is None or reply.progress.foreign,
+            )
+            if delivery is None or delivery is DeliveryStatus.DELIVERED:
                 return keys
-
-        return await patiently(write)
+            asked = one_line(await conversations.text_of(tx, turn.message_id), 60)
+            item = outbox.NewOutboxEntry(
+                key=turn.id,
+                user_id=turn.user.key,
+                place=turn.place,
+                run_id=None,
+                title=f"↩ To “{asked}”" if asked else "↩ To what you sent",
+                text=text,
+                maybe_repeated=delivery is DeliveryStatus.UNKNOWN,
+            )
+            await outbox.put(tx, item, now)
+            return [turn.id]
 
     async def _release(self, turn: Turn, reply: TurnReply) -> None:
         """Release the turn to another process, since this process drains."""
         await reply.abandon()
         async with self.database.transaction() as tx:
             await turns.release(tx, turn.id, turn.attempt, cost=reply.cost(turn.tokens))
-
-    async def _shielded(self, work: Coroutine[None, None, None]) -> None:
-        await asyncio.shield(self.tasks.start(work, name="end of a turn"))

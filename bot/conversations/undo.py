@@ -42,7 +42,13 @@ class Undo:
             BotError: The command cannot be carried out; the text has the reason.
         """
         typed = words.strip().strip("`").lower()
-        found = await self._changes(caller.user)
+        found: list[Change] = []
+        for store in self.stores:
+            found += await store.changes(caller.user)
+        async with self.database.snapshot() as tx:
+            found += await changes.newest(tx, caller.user.key)
+        found = [change for change in found if not change.undone]
+        found.sort(key=lambda change: change.id, reverse=True)
         action, _, wanted = typed.partition(" ")
         if action in {"", "list"}:
             return CommandReply(text=await self._list(found, caller.user, wanted.strip()))
@@ -70,16 +76,6 @@ class Undo:
             raise BadRequestError(ALREADY)
         return change
 
-    async def _changes(self, user: Identity) -> list[Change]:
-        """Return a user's newest changes that were not taken back, newest first."""
-        found: list[Change] = []
-        for store in self.stores:
-            found += await store.changes(user)
-        async with self.database.snapshot() as tx:
-            found += await changes.newest(tx, user.key)
-        found = [change for change in found if not change.undone]
-        return sorted(found, key=lambda change: change.id, reverse=True)
-
     async def _list(self, found: Sequence[Change], user: Identity, wanted: str) -> str:
         found = [
             change
@@ -95,8 +91,8 @@ class Undo:
             started = await runs.get_many(tx, sorted(ids))
         labels = {run.id: one_line(run.label, 40) for run in started if run.user_id == user.key}
         lines = [
-            f"- `{handle(change.id)}` {time_of(change.id):%d %b %H:%M} UTC: {_what(change)} "
-            f"({_who(change.cause, labels)})"
+            f"- `{handle(change.id)}` {time_of(change.id):%d %b %H:%M} UTC: "
+            f"{_described(change, labels)}"
             for change in shown
         ]
         more = len(found) - len(shown)
@@ -163,21 +159,21 @@ def _meant(typed: str, found: Sequence[Change]) -> Change:
     return fitting[0]
 
 
-def _what(change: Change) -> str:
+def _described(change: Change, labels: Mapping[str, str]) -> str:
+    """Return what a change did, and who made it: `replaced a file (by run `1a2b`)`."""
     if not isinstance(change, StoredChange):
-        return change.what
-    if change.before is None:
-        return f"brought back {change.title}"
-    return f"{'replaced' if change.after else 'deleted'} {change.title}"
-
-
-def _who(cause: Cause, labels: Mapping[str, str]) -> str:
-    if cause.undoes:
-        return "by you"
-    if cause.run_id is None:
-        return "in our conversation"
-    label = labels.get(cause.run_id)
-    return f"by run `{short(cause.run_id)}`" + (f" “{label}”" if label else "")
+        what = change.what
+    elif change.before is None:
+        what = f"brought back {change.title}"
+    else:
+        what = f"{'replaced' if change.after else 'deleted'} {change.title}"
+    run_id = change.cause.run_id
+    if change.cause.undoes:
+        return f"{what} (by you)"
+    if run_id is None:
+        return f"{what} (in our conversation)"
+    label = f" “{labels[run_id]}”" if labels.get(run_id) else ""
+    return f"{what} (by run `{short(run_id)}`{label})"
 
 
 def _taken_back_by(undo: str) -> str:

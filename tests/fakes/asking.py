@@ -168,7 +168,9 @@ class Asked:
 
     async def choose(self, user: Identity, question_id: str, choice: str) -> CommandReply:
         """Press a button."""
-        return await self.answers.answer(user, Role.USER, question_id, choice=choice)
+        reply = await self.answers.answer(user, Role.USER, question_id, choice=choice)
+        assert reply is not None
+        return reply
 
     async def say(self, user: Identity, text: str, reply_to: str = "") -> CommandReply | None:
         """Let a person say something where their runs ask; `None` when it answers nothing."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot.conversations.catch_up_settings import CatchUpSettings
 from bot.conversations.foreign_content import QUOTED_WARNING
+from bot.conversations.gaps import CatchUpSettings
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply
 from tests.stories.on_discord import new_server, on_discord

@@ -9,10 +9,9 @@ from bot.conversations.access import AccessSettings
 from bot.conversations.announcements import Notices
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
-from bot.conversations.catch_up_settings import CatchUpSettings
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
-from bot.conversations.gaps import Gaps
+from bot.conversations.gaps import CatchUpSettings, Gaps
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
 from bot.disk import DiskReserve

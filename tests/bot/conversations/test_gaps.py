@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.conversations import orchestrator
-from bot.conversations.catch_up_settings import CatchUpSettings
-from bot.conversations.gaps import MARGIN, Gaps
+from bot.conversations.gaps import MARGIN, CatchUpSettings, Gaps
 from bot.platforms.base import Incoming
 from bot.values import Identity, Place
 from db import conversations, turns

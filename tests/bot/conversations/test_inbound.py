@@ -1,22 +1,14 @@
 """The stages of the inbound path, one at a time."""
 
-from dataclasses import replace
-
 import pytest
 
 from bot.conversations.access import AccessSettings, spelled
-from bot.conversations.inbound import EventKey, authorise, normalise, store
+from bot.conversations.inbound import authorise, store
 from bot.errors import NotAllowedError
 from bot.values import Identity, Role
 from db.database import Database, Transaction
 from tests.bot.conversations.hearing import message
 from tests.fakes.clock import FakeClock
-
-
-def test_normalise_cleans_the_text_and_changes_nothing_else(alice: Identity) -> None:
-    raw = message(alice, "  How many\u202e sheep?\n")
-
-    assert normalise(raw) == replace(raw, text="How many sheep?")
 
 
 def test_a_blocked_user_is_refused_and_others_are_authorised(
@@ -31,7 +23,7 @@ def test_a_blocked_user_is_refused_and_others_are_authorised(
 
 
 async def test_an_event_has_its_effect_once_and_none_if_the_effect_fails(
-    database: Database, clock: FakeClock
+    database: Database, clock: FakeClock, alice: Identity
 ) -> None:
     effects: list[str] = []
 
@@ -42,7 +34,7 @@ async def test_an_event_has_its_effect_once_and_none_if_the_effect_fails(
         effects.append("stored")
         return "done"
 
-    event = EventKey("discord", "message:1")
+    event = message(alice, "Hello", event_id="message:1")
     with pytest.raises(ZeroDivisionError):
         await store(database, event, fail, clock)
     first = await store(database, event, effect, clock)

@@ -43,13 +43,17 @@ def stored(process: Process) -> Stored:
 async def test_a_message_is_stored_with_its_turn_and_the_turn_begins(
     process: Process, stored: Stored, alice: Identity
 ) -> None:
-    assert await process.orchestrator.receive(message(alice, "Hello")) is None
+    raw = message(alice, "  Hel\u202elo\n")
+
+    assert await process.orchestrator.receive(raw) is None
 
     (turn_id,) = await process.settled()
     async with process.database.snapshot() as tx:
         turn = await turn_queries.get(tx, turn_id)
+        text = await tx.scalar(select(messages.c.text))
     assert turn is not None
     assert (turn.user, turn.status, turn.place) == (alice, "running", room(alice))
+    assert text == "Hello"
     assert process.acknowledged == [room(alice)]
     assert await stored.counts(TABLES) == dict.fromkeys((table.name for table in TABLES), 1)
 
