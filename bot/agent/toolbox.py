@@ -32,7 +32,7 @@ REQUIRED = "Permission required: {reason}. Subagents cannot request user permiss
 BROKEN = "{} failed on our side. Try another way, or go on without it."
 FOREIGN = "the conversation holds content that neither you nor the bot wrote"
 DESTROYS = f"not everything could be restored afterwards, and {FOREIGN}"
-NOBODY = "{} needs a person's yes, and there is no one to ask: it was not done."
+NOBODY = "{} needs a user's yes, and there is no one to ask: it was not done."
 FAILED = "{} failed on our side: it was not done."
 
 
@@ -346,6 +346,6 @@ def may_have_run(call: ToolCall) -> ToolResult:
     return ToolResult(
         call.id,
         f"{call.name} may have run: the process ended while it was at work, and it is not made "
-        "twice. Check what it changed, and tell the person.",
+        "twice. Check what it changed, and tell the user.",
         failed=True,
     )

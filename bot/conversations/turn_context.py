@@ -109,7 +109,7 @@ class TurnContext:
         zone = ZoneInfo(self.settings.timezone)
         block = situation(
             time=f"{self.now().astimezone(zone):%A %d %B %Y, %H:%M} ({self.settings.timezone})",
-            person=escape_for_model(one_line(turn.user_name, 60)),
+            user=escape_for_model(one_line(turn.user_name, 60)),
             active=[_line(run, asked.get(run.id, "")) for run in active],
             recent=[_line(run) for run in recent],
             undelivered=_undelivered(waiting),

@@ -1,4 +1,4 @@
-"""What the tests of the agent share."""
+"""The fixtures of the tests of the agent."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""What tools ask of models themselves is charged to the work that called them."""
+"""Requests that tools make to models are charged to the work that called them."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What an agent sees: prompts, and a history trimmed so that what belongs together stays so."""
+"""The prompts of agents, and the trimming of a history that keeps calls with their results."""
 
 from dataclasses import replace
 
@@ -226,7 +226,7 @@ def test_the_situation_tells_of_runs_and_leaves_out_what_there_is_not() -> None:
         run_id="1a2b3c4d-0000", label="news", agent="general", status="running", task="Read."
     )
 
-    block = situation(time="now", person="Ann", active=[line], recent=[], undelivered=[])
+    block = situation(time="now", user="Ann", active=[line], recent=[], undelivered=[])
 
     assert block.startswith(
         "<situation>\nNow: now. You are talking with Ann.\nTheir active runs:\n"

@@ -1,4 +1,4 @@
-"""What is stored beside the steps of a turn or a run; the rest is in the contract of journals."""
+"""The values stored with the steps of a turn or run; the contract of journals has the rest."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""What is kept between steps, and what it all comes to."""
+"""The state of the loop between steps, and its result."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a call is about, spelled so that a rule is not got around by writing the same otherwise."""
+"""The subjects of calls, spelled so that no other spelling bypasses a rule."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a person says answers what they could read, where they could read it; all else is talk."""
+"""Messages of users that answer a question of a run or of the main agent, and those that do not."""
 
 import asyncio
 from functools import partial

@@ -1,4 +1,4 @@
-"""What people say is stored once, in order, before the platform is told that it was heard."""
+"""Messages are stored once, in order, before the platform is told that they were received."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What the main agent sees of a talk: what was said, and the files that came with it."""
+"""The input of the main agent for a turn: the history, and the files that came with it."""
 
 import re
 from collections.abc import Sequence

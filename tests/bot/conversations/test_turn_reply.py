@@ -1,4 +1,4 @@
-"""What a user is told below an answer of how it came about."""
+"""The notes below an answer about how it was made."""
 
 from bot.agent.progress import AgentResult, Progress
 from bot.conversations.turn_reply import OutageNotices, TurnReply

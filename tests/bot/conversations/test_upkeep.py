@@ -1,4 +1,4 @@
-"""What is old is forgotten in time, and nothing earlier."""
+"""Old rows are deleted in time, and nothing earlier."""
 
 import sqlite3
 from contextlib import closing
