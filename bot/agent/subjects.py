@@ -22,23 +22,24 @@ _WORDS_BETWEEN = frozenset({"then", "do", "else", "elif", "if", "while", "until"
 _HIDING = ("\\\n", "`", "$(", "${", "<(", ">(", "<<", "$'", '$"')
 
 
-def argument(name: str) -> Subjects:
-    """Return a function that extracts one argument unchanged."""
+def argument(name: str, read: Callable[[str], tuple[str, ...]] = lambda text: (text,)) -> Subjects:
+    """Return a function that extracts the subjects in one argument: by default its text."""
 
     def subjects(arguments: Json) -> tuple[str, ...]:
         value = arguments.get(name)
-        return (str(value),) if value not in (None, "") else ("",)
+        return read("" if value is None else str(value))
 
     return subjects
 
 
 def path(name: str) -> Subjects:
     """Return a function that extracts a normalised path: `a/b` for `./a//x/../b`."""
+    return argument(name, lambda text: (spelled(text),))
 
-    def subjects(arguments: Json) -> tuple[str, ...]:
-        return (spelled(str(arguments.get(name) or "")),)
 
-    return subjects
+def commands(name: str) -> Subjects:
+    """Return a function that extracts each command of a shell script."""
+    return argument(name, commands_in)
 
 
 def spelled(text: str) -> str:
@@ -66,15 +67,6 @@ def spelled_address(text: str) -> str:
     return f"{parts.scheme}://{place}{parts.path or '/'}{query}"
 
 
-def commands(name: str) -> Subjects:
-    """Return a function that extracts each command of a shell script."""
-
-    def subjects(arguments: Json) -> tuple[str, ...]:
-        return commands_in(str(arguments.get(name) or ""))
-
-    return subjects
-
-
 def commands_in(script: str) -> tuple[str, ...]:
     """Return the commands of a shell script, their words joined by single spaces.
 
@@ -83,31 +75,29 @@ def commands_in(script: str) -> tuple[str, ...]:
     """
     found: list[str] = []
     for line in script.split("\n"):
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
+        lexer.whitespace_split = True
+        # In the middle of a word `#` begins no comment for a shell.
+        lexer.commenters = ""
+        words: list[str] = []
+        parts: list[list[str]] = [words]
         try:
-            found += _commands_of(line)
+            for word in lexer:
+                begins = word in _WORDS_BETWEEN and not words
+                if word in _BETWEEN or set(word) <= set("();|&") or begins:
+                    words = []
+                    parts.append(words)
+                elif set(word) <= set("<>&();|"):
+                    # A redirection reads or writes a file, whatever the command; and it may begin
+                    # another.
+                    words = []
+                    parts += [[HIDDEN], words]
+                else:
+                    words.append(word)
         except ValueError:
             # A quotation spans several lines: not worth a parser, and not safe to guess.
-            found.append(HIDDEN)
+            parts = [[HIDDEN]]
+        found += [" ".join(words) for words in parts if words]
     if any(sign in script for sign in _HIDING):
         found.append(HIDDEN)
     return tuple(dict.fromkeys(found)) or ("",)
-
-
-def _commands_of(line: str) -> list[str]:
-    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
-    lexer.whitespace_split = True
-    # In the middle of a word `#` begins no comment for a shell.
-    lexer.commenters = ""
-    words: list[str] = []
-    found: list[list[str]] = [words]
-    for word in lexer:
-        if word in _BETWEEN or set(word) <= set("();|&") or (word in _WORDS_BETWEEN and not words):
-            words = []
-            found.append(words)
-        elif set(word) <= set("<>&();|"):
-            # A redirection reads or writes a file, whatever the command; and it may begin another.
-            words = []
-            found += [[HIDDEN], words]
-        else:
-            words.append(word)
-    return [" ".join(words) for words in found if words]

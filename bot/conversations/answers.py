@@ -62,8 +62,16 @@ class Answers:
             return await self.approvals.answer(user, role, asked, yes=yes, event=event)
         if not scope_of(Caller.of_user(user, role)).covers(question.user_id):
             return GONE_REPLY
-        meant = _meaning(question, choice)
-        return GONE_REPLY if meant is None else await self._take(user, question, meant, event)
+        number = int(choice[:3]) if choice.isdecimal() else 0
+        if question.kind == "permit" and choice in {each.key for each in PERMIT}:
+            meant = _Meaning("no" if choice == "no" else "yes", whole_run=choice == "all")
+        elif question.kind != "permit" and choice == "skip":
+            meant = _Meaning("no")
+        elif question.kind != "permit" and 1 <= number <= len(question.options):
+            meant = _Meaning("yes", question.options[number - 1])
+        else:
+            return GONE_REPLY
+        return await self._take(user, question, meant, event)
 
     async def in_words(self, incoming: Incoming, role: Role, text: str) -> CommandReply | None:
         """Store a message as the answer to an open question to this user in this place.
@@ -196,19 +204,6 @@ class _Meaning:
     status: str
     text: str = ""
     whole_run: bool = False
-
-
-def _meaning(question: RunQuestion, choice: str) -> _Meaning | None:
-    """Return the meaning of a key; `None` if the question offers no such choice."""
-    if question.kind == "permit":
-        if choice not in {each.key for each in PERMIT}:
-            return None
-        return _Meaning("no" if choice == "no" else "yes", whole_run=choice == "all")
-    if choice == "skip":
-        return _Meaning("no")
-    if choice.isdecimal() and 1 <= int(choice[:3]) <= len(question.options):
-        return _Meaning("yes", question.options[int(choice[:3]) - 1])
-    return None
 
 
 def _settled(reply: CommandReply | None, asked: str, chosen: str) -> CommandReply | None:
