@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import dropwhile
 from zoneinfo import ZoneInfo
 
-from bot.agent.context import RunLine, main_prompt, situation
+from bot.agent.context import main_prompt, situation
 from bot.agent.messages import Answer, Message, UserMessage
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
@@ -17,7 +17,7 @@ from bot.conversations.access import own_scope
 from bot.conversations.foreign_content import MessageFiles
 from bot.run_texts import status_text
 from bot.subagents.requests import FOREIGN, Caller
-from bot.values import Clock, Place
+from bot.values import Clock, Place, short
 from db import conversations, memories, outbox, run_questions, runs, todos
 from db.conversations import StoredMessage
 from db.database import Database
@@ -151,15 +151,12 @@ def _history(past: Sequence[StoredMessage], files: Mapping[str, MessageFiles]) -
     return messages
 
 
-def _line(run: Run, asked: str = "") -> RunLine:
-    return RunLine(
-        run_id=run.id,
-        label=escape_for_model(one_line(run.label, 60)),
-        agent=run.agent,
-        status=status_text(run.status, degraded=run.degraded).words,
-        task=escape_for_model(one_line(run.task, 120)),
-        detail=escape_for_model(one_line(asked, 400)),
-    )
+def _line(run: Run, asked: str = "") -> str:
+    """Return a run in a line for the model, with the question that it asks."""
+    label, task = escape_for_model(one_line(run.label, 60)), one_line(run.task, 120)
+    words = status_text(run.status, degraded=run.degraded).words
+    line = f"{short(run.id)} “{label}” ({run.agent}, {words}): {escape_for_model(task)}"
+    return f"{line} — {escape_for_model(one_line(asked, 400))}" if asked else line
 
 
 def _route(place: Place) -> Place:
@@ -183,21 +180,14 @@ def _remembered(found: Sequence[Memory], text: str) -> list[str]:
     return lines
 
 
-def _undelivered(items: Sequence[outbox.OutboxEntry]) -> list[RunLine]:
-    """Return the undelivered announcements, cut to a common length."""
+def _undelivered(items: Sequence[outbox.OutboxEntry]) -> list[str]:
+    """Return the undelivered announcements in lines, their texts cut to a common length."""
     lines, room = [], UNDELIVERED_CHARACTERS
     for item in items:
-        detail = escape_for_model(one_line(item.text, min(room, 500)))
-        room -= len(detail)
-        lines.append(
-            RunLine(
-                run_id=item.run_id or item.key,
-                label=escape_for_model(one_line(item.title, 100)),
-                agent="result",
-                status="not delivered",
-                task=detail,
-            )
-        )
+        text = escape_for_model(one_line(item.text, min(room, 500)))
+        title = escape_for_model(one_line(item.title, 100))
+        lines.append(f"{short(item.run_id or item.key)} “{title}” (result, not delivered): {text}")
+        room -= len(text)
         if room <= 0:
             break
     return lines

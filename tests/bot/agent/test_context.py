@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from bot.agent.context import (
     NOT_SHOWN,
     RESULTS_ARE_DATA,
-    RunLine,
     fit,
     main_prompt,
     run_prompt,
@@ -222,9 +221,7 @@ def test_time_and_context_stand_before_the_task() -> None:
 
 
 def test_the_situation_tells_of_runs_and_leaves_out_what_there_is_not() -> None:
-    line = RunLine(
-        run_id="1a2b3c4d-0000", label="news", agent="general", status="running", task="Read."
-    )
+    line = "1a2b3c4d “news” (general, running): Read."
 
     block = situation(time="now", user="Ann", active=[line], recent=[], undelivered=[])
 
