@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
 
@@ -27,33 +27,27 @@ SEND_SECONDS = 60.0
 HELD_AT_MOST = timedelta(minutes=5)
 
 
+@dataclass(frozen=True, slots=True)
 class Announcements:
     """Delivers the items of the outbox through the outlets of this process.
 
     An item is stored as being sent before it is passed to the platform. After a crash it therefore
     counts as possibly delivered: it is sent at most once more, marked as a possible duplicate.
+
+    Attributes:
+        under_way: The keys of the items that this process claims or sends.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        outlets: Mapping[str, Outlet],
-        *,
-        tasks: Tasks,
-        worker_id: str,
-        now: Clock,
-    ) -> None:
-        self._database = database
-        self._outlets = outlets
-        self._tasks = tasks
-        self._worker_id = worker_id
-        self._now = now
-        #: The keys of the items that this process claims or sends.
-        self.under_way: set[str] = set()
+    database: Database
+    outlets: Mapping[str, Outlet]
+    tasks: Tasks
+    worker_id: str
+    now: Clock
+    under_way: set[str] = field(default_factory=set)
 
     def on_due(self, event: AnnouncementDue) -> None:
         """Deliver an announcement in the background; the sweep retries a failure."""
-        self._tasks.start(self.deliver(event.key), name=f"deliver {event.key}")
+        self.tasks.start(self.deliver(event.key), name=f"deliver {event.key}")
 
     async def deliver(self, key: str) -> bool:
         """Make one attempt to deliver an item; return True if it arrived."""
@@ -61,8 +55,8 @@ class Announcements:
             return False
         self.under_way.add(key)
         try:
-            async with self._database.transaction() as tx:
-                item = await outbox.claim(tx, key, self._worker_id, self._now())
+            async with self.database.transaction() as tx:
+                item = await outbox.claim(tx, key, self.worker_id, self.now())
                 run_id = item.run_id if item else None
                 stopper = await users.stopper_of(tx, run_id) if run_id else None
                 run = await runs.get(tx, run_id) if run_id else None
@@ -72,7 +66,7 @@ class Announcements:
             self.under_way.discard(key)
 
     async def _send(self, item: OutboxEntry, stopper: User | None, *, resumable: bool) -> bool:
-        outlet = self._outlets.get(item.place.platform)
+        outlet = self.outlets.get(item.place.platform)
         if outlet is None:
             await self._failed(item, DeliveryError("This process does not serve that platform."))
             return False
@@ -104,7 +98,7 @@ class Announcements:
             await self._failed(item, failure)
             return False
         message_ids = list(delivered.message_ids)
-        await self._store(lambda tx: outbox.delivered(tx, item.key, message_ids, self._now()))
+        await self._store(lambda tx: outbox.delivered(tx, item.key, message_ids, self.now()))
         return True
 
     async def _store(self, change: Callable[[Transaction], Awaitable[None]]) -> None:
@@ -114,13 +108,13 @@ class Announcements:
         """
 
         async def write() -> None:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 await change(tx)
 
         await patiently(write, seconds=inf)
 
     async def _failed(self, item: OutboxEntry, error: DeliveryError) -> None:
-        now = self._now()
+        now = self.now()
         tried_for = now - (item.first_tried_at or now)
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** max(0, item.attempts - 1))
         wait = max(wait, timedelta(seconds=min(error.retry_after_seconds, 3_600)))
@@ -144,17 +138,17 @@ class Announcements:
 
     async def deliver_waiting(self, user: Identity) -> None:
         """Deliver, in order, the items that waited for this user to be present."""
-        async with self._database.snapshot() as tx:
+        async with self.database.snapshot() as tx:
             keys = await outbox.waiting_for(tx, user.key)
         for key in keys:
             await self.deliver(key)
 
     async def sweep(self) -> None:
         """Deliver the items that are due, or that were held longer than `HELD_AT_MOST`."""
-        now = self._now()
-        async with self._database.transaction() as tx:
+        now = self.now()
+        async with self.database.transaction() as tx:
             await outbox.release_held_before(tx, now - HELD_AT_MOST, now)
-            keys = await outbox.due(tx, list(self._outlets), now)
+            keys = await outbox.due(tx, list(self.outlets), now)
         for key in keys:
             self.on_due(AnnouncementDue(key=key))
 

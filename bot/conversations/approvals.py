@@ -45,33 +45,25 @@ class Waiting:
     about: str
 
 
+@dataclass(frozen=True, slots=True)
 class Approvals:
     """Asks before calls that need the user's approval; a yes begins a turn that makes them.
 
     The calls made are the calls shown: the row holds the calls, a hash binds them to the user, and
     the row accepts one answer. The yes and the turn are stored in one transaction.
 
-    Args:
+    Attributes:
         database: Stores the questions.
         outlets: Show the questions.
         find: Returns a tool by its name.
         events: Publishes the turn that a yes begins.
-        now: The clock.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        outlets: Mapping[str, Outlet],
-        find: Callable[[str], Tool | None],
-        events: EventBus,
-        now: Clock,
-    ) -> None:
-        self._database = database
-        self._outlets = outlets
-        self._find = find
-        self._events = events
-        self._now = now
+    database: Database
+    outlets: Mapping[str, Outlet]
+    find: Callable[[str], Tool | None]
+    events: EventBus
+    now: Clock
 
     async def ask(self, asked: Sequence[AskedCall]) -> Sequence[Json | BotError]:
         """Store and show one question about these calls; return a result for each."""
@@ -97,7 +89,7 @@ class Approvals:
         text = _question(shown)
         if len(text) > MOST_SHOWN:
             return ToolError(TOO_LONG)
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             before = await approvals.get(tx, approval.id)
             if before is None:
                 await approvals.put(
@@ -105,7 +97,7 @@ class Approvals:
                     approval,
                     place=context.place,
                     conversation_id=context.conversation_id,
-                    now=self._now(),
+                    now=self.now(),
                 )
         if before is not None and before.status != "open":
             return {"status": before.status, "note": "The user has answered this already."}
@@ -118,15 +110,15 @@ class Approvals:
         )
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                await self._outlets[context.place.platform].ask(question)
+                await self.outlets[context.place.platform].ask(question)
         except DeliveryError as error:
             await self._deny(approval)
             return {"status": "denied", "reason": f"{error} It was not done."}
         except Exception:
             await self._deny(approval)
             raise
-        async with self._database.transaction() as tx:
-            await approvals.show(tx, approval.id, self._now())
+        async with self.database.transaction() as tx:
+            await approvals.show(tx, approval.id, self.now())
         return {
             "status": "confirmation_asked",
             "note": "The user has been asked. If they say yes, it is done and you are given the "
@@ -154,7 +146,7 @@ class Approvals:
                 "calls": calls,
             },
             status="open",
-            expires_at=self._now() + EXPIRES_AFTER,
+            expires_at=self.now() + EXPIRES_AFTER,
         )
 
     async def answer(
@@ -178,7 +170,7 @@ class Approvals:
         Returns:
             The reply; `None` if the event was stored before.
         """
-        async with self._database.snapshot() as tx:
+        async with self.database.snapshot() as tx:
             approval = await approvals.get(tx, approval_id)
         scope = scope_of(Caller.of_user(user, role))
         if approval is None or not scope.covers(approval.user_id):
@@ -191,7 +183,7 @@ class Approvals:
         async def write(tx: Transaction) -> bool:
             status = "approved" if begins else "denied"
             first = await approvals.answer(
-                tx, approval.id, status=status, by=user.key, now=self._now()
+                tx, approval.id, status=status, by=user.key, now=self.now()
             )
             if first:
                 await workers.note_answer(
@@ -200,13 +192,13 @@ class Approvals:
                     owner=approval.user_id,
                     subject=approval.id,
                     kind="confirmation",
-                    now=self._now(),
+                    now=self.now(),
                 )
             if first and begins:
                 await self._begin(tx, approval)
             return first
 
-        first = await inbound.store(self._database, event, write, self._now)
+        first = await inbound.store(self.database, event, write, self.now)
         if first is None:
             return None
         if not (first and sound):
@@ -215,27 +207,27 @@ class Approvals:
             await self._remember(approval, "The user said no; it was not done.")
             return CommandReply(text=f"Not done: {_briefly(approval)}.")
         conversation_id, place = approval.context["conversation_id"], approval.context["place"]
-        self._events.publish(TurnWaiting(conversation_id=conversation_id, platform=place[0]))
+        self.events.publish(TurnWaiting(conversation_id=conversation_id, platform=place[0]))
         return CommandReply(text=f"Yes: {_briefly(approval)}. The answer follows.")
 
     async def waiting(self, user: Identity, place: Place) -> list[Waiting]:
         """Return the open questions to this user in this place, newest first."""
-        async with self._database.snapshot() as tx:
-            found = await approvals.open_for(tx, user.key, place, self._now())
+        async with self.database.snapshot() as tx:
+            found = await approvals.open_for(tx, user.key, place, self.now())
         return [Waiting(item.id, _briefly(item)) for item in found]
 
     async def expire(self) -> None:
         """Close the expired questions; no answer counts as no."""
-        async with self._database.transaction() as tx:
-            over = await approvals.expire(tx, self._now())
+        async with self.database.transaction() as tx:
+            over = await approvals.expire(tx, self.now())
         for approval in over:
             await self._remember(approval, "The user did not answer in time; it was not done.")
 
     async def _deny(self, approval: Approval) -> None:
         """Close a question that was not shown, so that it cannot be answered."""
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await approvals.answer(
-                tx, approval.id, status="denied", by=approval.user_id, now=self._now()
+                tx, approval.id, status="denied", by=approval.user_id, now=self.now()
             )
 
     def _is_as_shown(self, approval: Approval) -> bool:
@@ -245,14 +237,14 @@ class Approvals:
         if not calls or expected != approval.fingerprint:
             return False
         first = {"tool": approval.tool, "arguments": approval.arguments}
-        return bool(calls[0] == first and all(self._find(each["tool"]) for each in calls))
+        return bool(calls[0] == first and all(self.find(each["tool"]) for each in calls))
 
     async def _begin(self, tx: Transaction, approval: Approval) -> None:
         """Store the turn for the approved calls.
 
         Its first step is stored with the calls, so they are made once, as in any turn.
         """
-        stored, now = approval.context, self._now()
+        stored, now = approval.context, self.now()
         calls = [
             ToolCall(f"approved_{number}", each["tool"], each["arguments"])
             for number, each in enumerate(stored["calls"], 1)
@@ -287,8 +279,8 @@ class Approvals:
             return
         said = f"{_briefly(approval)} was asked of the user. {text}"
         note = f"[{escape_for_model(said)}]"
-        async with self._database.transaction() as tx:
-            await conversations.say(tx, conversation_id, role="result", text=note, now=self._now())
+        async with self.database.transaction() as tx:
+            await conversations.say(tx, conversation_id, role="result", text=note, now=self.now())
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,7 @@ def _meant(typed: str, found: Sequence[Change]) -> Change:
 
 
 def _described(change: Change, labels: Mapping[str, str]) -> str:
-    """Return what a change did, and who made it: `replaced a file (by run `1a2b`)`."""
+    """Return a change and its author: `replaced the note “x” (by run `1a2b`)`."""
     if not isinstance(change, StoredChange):
         what = change.what
     elif change.before is None:
