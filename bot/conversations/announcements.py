@@ -120,21 +120,14 @@ class Announcements:
         wait = max(wait, timedelta(seconds=min(error.retry_after_seconds, 3_600)))
         hopeless = error.permanent or tried_for + wait > GIVE_UP_AFTER
         twice_unknown = error.fate_unknown and item.maybe_repeated
-
-        async def change(tx: Transaction) -> None:
-            if hopeless or twice_unknown:
-                await outbox.block(tx, item, error=str(error))
-                log.warning("The announcement %s is blocked: %s", item.key, error)
-            else:
-                await outbox.retry(
-                    tx,
-                    item,
-                    due_at=now + wait,
-                    error=str(error),
-                    maybe_repeated=error.fate_unknown,
-                )
-
-        await self._store(change)
+        if hopeless or twice_unknown:
+            await self._store(lambda tx: outbox.block(tx, item, error=str(error)))
+            log.warning("The announcement %s is blocked: %s", item.key, error)
+            return
+        due, unknown = now + wait, error.fate_unknown
+        await self._store(
+            lambda tx: outbox.retry(tx, item, due_at=due, error=str(error), maybe_repeated=unknown)
+        )
 
     async def deliver_waiting(self, user: Identity) -> None:
         """Deliver, in order, the items that waited for this user to be present."""
