@@ -114,7 +114,9 @@ def test_all_that_is_no_code_is_in_it(wheel: Wheel) -> None:
     }
 
     assert len(scripts) == 2
-    assert agents | migrations | scripts | {"migrations/script.py.mako"} <= wheel.names
+    prompts = {f"bot/builtin/prompts/{name}.md" for name in ("main", "subagent", "data")}
+    others = {*prompts, *scripts, "migrations/script.py.mako"}
+    assert agents | migrations | others <= wheel.names
     for name in ("config.example.yaml", "docs/config.schema.json"):
         text = (ROOT / name).read_text(encoding="utf-8")
         assert wheel.read(f"bot/builtin/{Path(name).name}") == text
