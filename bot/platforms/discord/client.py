@@ -54,7 +54,7 @@ class RetinueClient(discord.Client):
         breaker: Blocks requests while Discord refuses too many.
         access: The access policy for messages, commands and clicks.
         new_session: Called when Discord starts a new session instead of resuming one.
-        hears_content: Whether Discord sends the text of messages that do not mention the bot.
+        receives_content: Whether Discord sends the text of messages that do not mention the bot.
         reconnect_seconds: The first wait before a new session after an error of the library.
     """
 
@@ -91,7 +91,7 @@ class RetinueClient(discord.Client):
                 parsers[name] = partial(_parse, name, parse, logged)
 
     @property
-    def hears_content(self) -> bool:
+    def receives_content(self) -> bool:
         """True if Discord sends the text of messages that do not mention the bot."""
         return self._wanted.message_content
 
@@ -143,7 +143,7 @@ class RetinueClient(discord.Client):
         """
         self.inbound = inbound
         self._listening = True
-        if not self.hears_content:
+        if not self.receives_content:
             log.warning(portal.without_content(self._application_id))
         wait = self.reconnect_seconds
         try:
@@ -152,7 +152,7 @@ class RetinueClient(discord.Client):
                 try:
                     await self.connect()
                 except discord.PrivilegedIntentsRequired as error:
-                    if not self.hears_content:
+                    if not self.receives_content:
                         text = portal.closed_for_good(4014, self._application_id)
                         raise ConfigError(text) from error
                     self._wanted.message_content = False

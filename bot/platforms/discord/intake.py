@@ -159,7 +159,7 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
         if not addressed and not may_go_on(message):
             return
         # Discord withholds the text of messages that do not mention the bot.
-        seen = message.guild is None or client.hears_content
+        seen = message.guild is None or client.receives_content
         hidden = not (seen or message.content or me in message.mentions)
         text, channel = text_of(message, me), str(message.channel.id)
         guild_id = message.guild.id if message.guild else getattr(message.channel, "guild_id", None)

@@ -148,10 +148,10 @@ async def stored_reply(
     acknowledgement is missing and Discord shows the user an error.
     """
     async with asyncio.TaskGroup() as group:
-        hearing = group.create_task(asked, name="hear an interaction")
-        await asyncio.wait({hearing}, timeout=STORED_SECONDS)
+        receiving = group.create_task(asked, name="receive an interaction")
+        await asyncio.wait({receiving}, timeout=STORED_SECONDS)
         await acknowledge(admitted, thinking=thinking)
-    return hearing.result()
+    return receiving.result()
 
 
 async def acknowledge(admitted: AdmittedInteraction, *, thinking: bool) -> None:

@@ -190,7 +190,7 @@ class DiscordOutlet(MessagingOutlet):
             markdown = await made_harmless(text)
             await self._reach(place, user, say)
         except DeliveryError as error:
-            log.info("Not told in %s: %s", place.channel, error)
+            log.info("A note for a user was not sent in %s: %s", place.channel, error)
 
     async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
         """Return the newest messages of a place after a time or a message id, oldest first."""

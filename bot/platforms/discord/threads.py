@@ -107,7 +107,7 @@ class Threads:
             async with asyncio.timeout(self._open_seconds):
                 there = await self._sender.has_channel(place.thread)
         except (DeliveryError, TimeoutError) as error:
-            log.info("It cannot be told whether message %s has a thread: %s", place.message, error)
+            log.info("It is unknown whether message %s has a thread: %s", place.message, error)
             there = False
         if not there:
             log.warning(

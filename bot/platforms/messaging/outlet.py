@@ -139,7 +139,7 @@ class Acknowledgements:
                 if unknown if shown is None else shown:
                     await hide()
         except (DeliveryError, TimeoutError) as error:
-            log.info("It is still shown that a message was heard: %s", error)
+            log.info("It is still shown that a message was received: %s", error)
 
     def _of(self, place: Place) -> _Mark:
         mark = self._marks.setdefault(place, _Mark())

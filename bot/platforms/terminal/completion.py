@@ -17,7 +17,7 @@ OWN = {
     "/yes": "answer a question with yes",
     "/all": "allow what a run asks for, until it ends",
     "/no": "answer a question with no",
-    "/as": "be another person at this terminal",
+    "/as": "be another user at this terminal",
     "/quit": "leave; runs are resumed at the next start",
 }
 

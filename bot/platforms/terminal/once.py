@@ -42,7 +42,7 @@ class Output:
         self._as_json = as_json
         self._results_only = results_only
         self.failed = False
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._results: dict[str, str] = {}
         self._ended: dict[str, RunCard] = {}
 
@@ -60,25 +60,25 @@ class Output:
             }
             for card in self._ended.values()
         ]
-        said = "\n\n".join(safe_markdown(text) for text in self._said)
-        return {"answer": said, "runs": runs, "failed": self.failed}
+        answer = "\n\n".join(safe_markdown(text) for text in self._texts)
+        return {"answer": answer, "runs": runs, "failed": self.failed}
 
     def show(
-        self, said: Printable, as_shown: Callable[[], None] | None = None
+        self, item: Printable, as_shown: Callable[[], None] | None = None
     ) -> asyncio.Future[None]:
         """Write an item to the stream of its kind; see `Surface.show`."""
-        match said:
+        match item:
             case FinalReply(text, failed):
-                return self._answer(text, said, as_shown, failed=failed)
-            case CommandReply(text=text) if said.failed or not self._results_only:
-                return self._answer(text, said, as_shown, failed=said.failed)
-            case Announcement() if (run_id := run_id_in(said.key)) in self._ended:
-                self._results[run_id] = said.text
+                return self._answer(text, item, as_shown, failed=failed)
+            case CommandReply(text=text) if item.failed or not self._results_only:
+                return self._answer(text, item, as_shown, failed=item.failed)
+            case Announcement() if (run_id := run_id_in(item.key)) in self._ended:
+                self._results[run_id] = item.text
                 if self._results_only:
-                    return self._answer(said.text, FinalReply(said.text), as_shown, failed=False)
-                return self._answers.show(said, as_shown)
+                    return self._answer(item.text, FinalReply(item.text), as_shown, failed=False)
+                return self._answers.show(item, as_shown)
             case _:
-                return self._notes.show(said, as_shown)
+                return self._notes.show(item, as_shown)
 
     def card_moved(self, card: RunCard, before: RunStatus | None) -> None:
         """Write a line for each new status of a run and record runs that have ended."""
@@ -94,12 +94,12 @@ class Output:
         """Do nothing, since the user is always the same."""
 
     def _answer(
-        self, text: str, said: Printable, as_shown: Callable[[], None] | None, *, failed: bool
+        self, text: str, item: Printable, as_shown: Callable[[], None] | None, *, failed: bool
     ) -> asyncio.Future[None]:
         self.failed |= failed
-        self._said.append(text)
+        self._texts.append(text)
         stream = self._notes if failed and not self._as_json else self._answers
-        return stream.show(said, as_shown)
+        return stream.show(item, as_shown)
 
 
 class OneMessage:

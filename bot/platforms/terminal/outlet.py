@@ -127,4 +127,4 @@ class TerminalOutlet:
         try:
             await self._state.surface_for(user).show(Notice(text))
         except DeliveryError as error:
-            log.info("Not told in %s: %s", place.channel, error)
+            log.info("A note for a user was not shown in %s: %s", place.channel, error)

@@ -30,12 +30,12 @@ class Pipe:
         self._out = out
 
     def show(
-        self, said: Printable, as_shown: Callable[[], None] | None = None
+        self, item: Printable, as_shown: Callable[[], None] | None = None
     ) -> asyncio.Future[None]:
         """Write an item immediately; see `Surface.show`."""
         done = asyncio.get_running_loop().create_future()
         try:
-            print(plain_text(said), file=self._out, flush=True)
+            print(plain_text(item), file=self._out, flush=True)
         except (OSError, ValueError):
             # The reading process has closed the pipe, as in `… | head -1`.
             error = DeliveryError("Nobody reads what is written here any more.", permanent=True)
@@ -59,34 +59,34 @@ class Pipe:
         """Do nothing, since a pipe has no state per user."""
 
 
-def plain_text(said: Printable) -> str:
+def plain_text(item: Printable) -> str:
     """Return an item as plain text, with Markdown left unrendered (pure)."""
-    match said:
+    match item:
         case FinalReply(text) | Notice(text) | TypedLine(_, text):
             return safe_markdown(text)
         case RunCard():
-            status = status_of(said)
-            if not said.status.final:
-                return f"{status.icon} {name_of(said)}: {status.words}"
-            head = f"{status.icon} Subagent {status.words}: {name_of(said)}"
-            unsaid = said.status is not RunStatus.COMPLETED and not said.awaited
-            progress = progress_text(said) if unsaid else ""
-            lines = [f"{head} after {stop_watch(said.elapsed_seconds)}", progress]
-            return "\n".join([*filter(None, lines), *step_lines(said)])
+            status = status_of(item)
+            if not item.status.final:
+                return f"{status.icon} {name_of(item)}: {status.words}"
+            head = f"{status.icon} Subagent {status.words}: {name_of(item)}"
+            unsaid = item.status is not RunStatus.COMPLETED and not item.awaited
+            progress = progress_text(item) if unsaid else ""
+            lines = [f"{head} after {stop_watch(item.elapsed_seconds)}", progress]
+            return "\n".join([*filter(None, lines), *step_lines(item)])
         case Announcement():
-            repeated = REPEATED if said.maybe_repeated else ""
+            repeated = REPEATED if item.maybe_repeated else ""
             parts = [
-                title_of(said),
-                safe_markdown(said.text),
+                title_of(item),
+                safe_markdown(item.text),
                 repeated,
-                safe_markdown(footer_of(said)),
+                safe_markdown(footer_of(item)),
             ]
             return "\n".join(filter(None, parts))
         case CommandReply():
-            more = f"\nThere is more: {said.more}" if said.more else ""
-            return safe_markdown(said.text + more)
+            more = f"\nThere is more: {item.more}" if item.more else ""
+            return safe_markdown(item.text + more)
         case Confirmation():
-            lines = [f"Question: {said.text}", *(line for _, line in choice_lines(said))]
+            lines = [f"Question: {item.text}", *(line for _, line in choice_lines(item))]
             return safe_markdown("\n".join(lines))
 
 

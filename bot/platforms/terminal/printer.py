@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _PrintJob:
-    said: Printable
+    item: Printable
     done: asyncio.Future[None]
     as_shown: Callable[[], None] | None
 
@@ -46,12 +46,12 @@ class Printer:
         self._items: asyncio.Queue[_PrintJob | None] = asyncio.Queue()
 
     def put(
-        self, said: Printable, as_shown: Callable[[], None] | None = None
+        self, item: Printable, as_shown: Callable[[], None] | None = None
     ) -> asyncio.Future[None]:
         """Queue an item for printing; see `Surface.show`."""
-        item = _PrintJob(said, asyncio.get_running_loop().create_future(), as_shown)
-        self._items.put_nowait(item)
-        return item.done
+        job = _PrintJob(item, asyncio.get_running_loop().create_future(), as_shown)
+        self._items.put_nowait(job)
+        return job.done
 
     def end(self) -> None:
         """Make `run` return once the queue is empty."""
@@ -60,35 +60,35 @@ class Printer:
     async def run(self) -> None:
         """Print items until `end`; fail the items that are left in the queue."""
         try:
-            while (item := await self._items.get()) is not None:
-                await self._deliver(item)
+            while (job := await self._items.get()) is not None:
+                await self._deliver(job)
         finally:
             while not self._items.empty():
-                if (item := self._items.get_nowait()) is not None:
-                    item.settle(_left())
+                if (job := self._items.get_nowait()) is not None:
+                    job.settle(_left())
 
-    async def _deliver(self, item: _PrintJob) -> None:
-        if item.done.cancelled():
+    async def _deliver(self, job: _PrintJob) -> None:
+        if job.done.cancelled():
             return
-        output = get_app_session().output
-        width = output.get_size().columns
         try:
+            output = get_app_session().output
+            width = output.get_size().columns
             # Rendering a long answer takes up to 0.5 s and must not block typing.
-            text = await asyncio.to_thread(lambda: to_ansi(renderable(item.said), width))
+            text = await asyncio.to_thread(lambda: to_ansi(renderable(job.item), width))
             async with in_terminal():
-                if item.as_shown is not None:
-                    item.as_shown()
+                if job.as_shown is not None:
+                    job.as_shown()
                 self._before_redraw()
                 output.enable_autowrap()
                 output.write_raw(text)
                 output.flush()
         except Exception:
             log.exception("Something could not be shown")
-            item.settle(DeliveryError("This could not be shown on the terminal; the log says why."))
+            job.settle(DeliveryError("This could not be shown on the terminal; the log says why."))
         else:
-            item.settle()
+            job.settle()
         finally:
-            item.settle(_left())
+            job.settle(_left())
 
 
 async def lay_out(text: str, width: int) -> tuple[str, ...]:

@@ -70,10 +70,10 @@ class Screen:
     # --- the surface ----------------------------------------------------------------------------
 
     def show(
-        self, said: Printable, as_shown: Callable[[], None] | None = None
+        self, item: Printable, as_shown: Callable[[], None] | None = None
     ) -> asyncio.Future[None]:
         """Queue an item for printing above the prompt; see `Surface.show`."""
-        return self._printer.put(said, as_shown)
+        return self._printer.put(item, as_shown)
 
     def card_moved(self, card: RunCard, before: RunStatus | None) -> None:
         """Redraw the card with the next frame; print it if the run has ended."""

@@ -51,12 +51,12 @@ class Surface(Protocol):
     can_ask: bool
 
     def show(
-        self, said: Printable, as_shown: Callable[[], None] | None = None
+        self, item: Printable, as_shown: Callable[[], None] | None = None
     ) -> asyncio.Future[None]:
         """Print an item permanently.
 
         Args:
-            said: The item.
+            item: The item.
             as_shown: Called when the item appears, before the live region is redrawn.
 
         Returns:

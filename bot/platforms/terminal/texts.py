@@ -15,7 +15,7 @@ OWN_HELP = """
 
 **At this terminal**
 
-- `/as NAME`: be another person; everyone has runs, limits and a conversation of their own
+- `/as NAME`: be another user; every user has runs, limits and a conversation of their own
 - `/stop` or Ctrl-C: stop the answer under way
 - `yes`, `all`, `no`, `/yes ID`, `/all ID`, `/no ID`: answer a question; some take any text
 - Alt-Enter: a new line inside a message

@@ -86,30 +86,30 @@ def _plain_links(tokens: Sequence[Token]) -> Iterator[Token]:
         whole = whole and token.type != "link_close"
 
 
-def renderable(said: Printable) -> RenderableType:
+def renderable(item: Printable) -> RenderableType:
     """Return the renderable of a printed item."""
-    match said:
+    match item:
         case FinalReply(text) | Notice(text):
             return Group(_markdown(text), "")
         case TypedLine(user, text):
             return Text(safe_markdown(prompt_of(user) + text), style="bold")
         case RunCard():
-            return Group(*ended_lines(said))
+            return Group(*ended_lines(item))
         case Announcement():
-            return _panel(said)
+            return _panel(item)
         case CommandReply():
-            text = f"✗ {said.text}" if said.failed else said.text
-            more = f"There is more: {safe_markdown(said.more)}" if said.more else ""
+            text = f"✗ {item.text}" if item.failed else item.text
+            more = f"There is more: {safe_markdown(item.more)}" if item.more else ""
             return Group(_markdown(text), *([Text(more, style="dim")] if more else []), "")
         case Confirmation():
             choices = [
                 Text(safe_markdown(line), style=_STYLES[choice.weight])
-                for choice, line in choice_lines(said)
+                for choice, line in choice_lines(item)
             ]
-            hint = Text(answer_hint(said), style="dim")
+            hint = Text(answer_hint(item), style="dim")
             return Panel(
-                Group(_markdown(said.text), *choices, hint),
-                title=Text(f"Question {number_of(said)}", style="bold"),
+                Group(_markdown(item.text), *choices, hint),
+                title=Text(f"Question {number_of(item)}", style="bold"),
                 title_align="left",
                 border_style="yellow",
             )
