@@ -1,38 +1,19 @@
 """Instructions for Discord's developer portal, and the problems that wrong settings cause."""
 
-from typing import NamedTuple
+import discord
 
 PORTAL = "https://discord.com/developers/applications"
 
-
-class Permission(NamedTuple):
-    """A permission that the bot needs in a server.
-
-    Attributes:
-        name: The name in Discord's settings.
-        bit: The bit in the permission integer.
-        use: The purpose of the permission.
-    """
-
-    name: str
-    bit: int
-    use: str
-
-
-PERMISSIONS = (
-    Permission("View Channels", 10, "to receive mentions"),
-    Permission("Send Messages", 11, "to answer in channels"),
-    Permission("Send Messages in Threads", 38, "to answer in threads"),
-    Permission("Create Public Threads", 35, "to open a thread for a mention"),
-    Permission("Attach Files", 15, "to send answers that are too long for messages"),
-    Permission(
-        "Read Message History",
-        16,
-        "to reply to a message, and to settle a question that was answered by one",
-    ),
-    Permission("Add Reactions", 6, "to acknowledge messages with 👀"),
+#: The permissions that the bot needs in a server.
+PERMISSIONS = discord.Permissions(
+    view_channel=True,  # to receive mentions
+    send_messages=True,  # to answer in channels
+    send_messages_in_threads=True,
+    create_public_threads=True,  # to open a thread for a mention
+    attach_files=True,  # to send answers that are too long for messages
+    read_message_history=True,  # to reply to a message, and to find an answered question
+    add_reactions=True,  # to acknowledge messages with 👀
 )
-PERMISSION_INTEGER = sum(1 << permission.bit for permission in PERMISSIONS)
 
 
 def page(application_id: int | str, name: str) -> str:
@@ -42,10 +23,8 @@ def page(application_id: int | str, name: str) -> str:
 
 def invite_url(application_id: int | str) -> str:
     """Return the address for adding the bot to a server with exactly the needed permissions."""
-    return (
-        f"https://discord.com/oauth2/authorize?client_id={application_id}"
-        f"&scope=bot+applications.commands&permissions={PERMISSION_INTEGER}"
-    )
+    scopes = ("bot", "applications.commands")
+    return discord.utils.oauth_url(application_id, permissions=PERMISSIONS, scopes=scopes)
 
 
 def without_content(application_id: int | str) -> str:

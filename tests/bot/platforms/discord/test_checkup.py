@@ -11,7 +11,7 @@ from bot.conversations.command_table import COMMANDS
 from bot.platforms.discord import registration
 from bot.platforms.discord.checkup import look
 from bot.platforms.discord.client import open_client
-from bot.platforms.discord.portal import PERMISSION_INTEGER
+from bot.platforms.discord.portal import PERMISSIONS
 from bot.platforms.discord.settings import DiscordSettings
 from tests.fakes.discord.server import FakeDiscord
 
@@ -66,7 +66,7 @@ async def test_a_bot_that_is_new_is_told_its_next_steps(fake: FakeDiscord) -> No
 
     assert not any(remark.good is False for remark in found)
     invite = f"client_id={fake.application_id}&scope=bot+applications.commands"
-    assert f"{invite}&permissions={PERMISSION_INTEGER}" in about(found, "in no server yet").text
+    assert f"{invite}&permissions={PERMISSIONS.value}" in about(found, "in no server yet").text
     content = about(found, "without a mention")
     assert content.good is None
     assert f"/developers/applications/{fake.application_id}/bot" in content.text
