@@ -25,10 +25,8 @@ from bot.platforms.discord.messages import (
 )
 from bot.platforms.discord.people import (
     PLATFORM,
-    DiscordLocation,
     DiscordUser,
     identity_of,
-    location_of,
     place_of,
     user_of,
 )
@@ -226,20 +224,16 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
             channel, user = source.channel, user_of(source.author)
             if isinstance(channel, discord.PartialMessageable) and guild_id:
                 channel = await self._fetch(channel)
-        if channel is None:
-            location = DiscordLocation(
-                guild=place.workspace, channel=place.channel, thread=place.thread
-            )
-        else:
-            location = location_of(channel, guild_id)
-        if refusal := access.refusal(user, location):
+        category, message_id = "", place.message
+        if channel is not None:
+            place, category = place_of(channel, guild_id)
+        if refusal := access.refusal(user, place, category):
             return message, refusal
         if opens_thread(self._client.settings, source.channel if source else channel):
             # A thread that is opened for a message has the message's id.
-            location = replace(location, thread=place.message)
-        incoming = replace(
-            incoming, place=place_of(location, place.message), admin=access.is_admin(user)
-        )
+            place = replace(place, thread=message_id)
+        place = replace(place, message=message_id)
+        incoming = replace(incoming, place=place, admin=access.is_admin(user))
         return replace(message, incoming=incoming), None
 
     async def _author(self, account: str, guild_id: int | None) -> DiscordUser:

@@ -16,7 +16,7 @@ from bot.platforms.base import CommandReply, InboundHandler, Incoming
 from bot.platforms.discord import answers
 from bot.platforms.discord.answers import Recipient
 from bot.platforms.discord.client import RetinueClient
-from bot.platforms.discord.people import identity_of, location_of, place_of, user_of
+from bot.platforms.discord.people import identity_of, place_of, user_of
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.texts import IN_FILE
 from bot.platforms.messaging.intake import DONE_ALREADY, TROUBLE, AccessRefusal, outcome
@@ -93,15 +93,13 @@ def admitted_interaction(
     if client.inbound is None:
         log.info("The interaction %s arrived before the intake was ready", interaction.id)
         return None
-    user, location = (
-        user_of(interaction.user),
-        location_of(interaction.channel, interaction.guild_id),
-    )
-    return client.access.refusal(user, location) or AdmittedInteraction(
+    user = user_of(interaction.user)
+    place, category = place_of(interaction.channel, interaction.guild_id)
+    return client.access.refusal(user, place, category) or AdmittedInteraction(
         interaction,
         client.inbound,
         user=identity_of(user.account),
-        place=place_of(location),
+        place=place,
         admin=client.access.is_admin(user),
     )
 

@@ -23,22 +23,6 @@ ROLES_UNKNOWN = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscordLocation:
-    """The location of a message or click; ids that do not apply are empty.
-
-    Attributes:
-        guild: The server; empty in direct messages and group chats.
-        channel: The channel, for a thread its parent channel.
-        category: The category of the channel.
-    """
-
-    guild: str = ""
-    channel: str
-    thread: str = ""
-    category: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DiscordUser:
     """A user's account and roles in the server of the event."""
 
@@ -57,31 +41,19 @@ def user_of(user: discord.abc.User) -> DiscordUser:
     return DiscordUser(account=str(user.id), roles=frozenset(str(role.id) for role in roles))
 
 
-def location_of(channel: object, guild_id: int | None) -> DiscordLocation:
-    """Return the ids of server, category, channel and thread for a channel or thread."""
+def place_of(channel: object, guild_id: int | None) -> tuple[Place, str]:
+    """Return the place of a channel or thread, and the id of its category; empty for none.
+
+    The place of a thread has its parent channel; a direct message has no workspace.
+    """
     guild = str(guild_id or "")
     if isinstance(channel, discord.Thread):
-        parent = channel.parent
-        return DiscordLocation(
-            guild=guild,
-            channel=str(channel.parent_id),
-            thread=str(channel.id),
-            category=str((parent and parent.category_id) or ""),
-        )
-    category = getattr(channel, "category_id", None)
-    return DiscordLocation(
-        guild=guild, channel=str(getattr(channel, "id", "")), category=str(category or "")
-    )
-
-
-def place_of(location: DiscordLocation, message: str = "") -> Place:
-    """Return the route of an answer.
-
-    Args:
-        location: The location of the answer.
-        message: The message to answer; empty for none.
-    """
-    return Place(PLATFORM, location.guild, location.channel, location.thread, message)
+        category = channel.parent.category_id if channel.parent else None
+        place = Place(PLATFORM, guild, str(channel.parent_id), str(channel.id))
+    else:
+        category = getattr(channel, "category_id", None)
+        place = Place(PLATFORM, guild, str(getattr(channel, "id", "")))
+    return place, str(category or "")
 
 
 class DiscordAccessPolicy(Deduplicator):
@@ -98,25 +70,28 @@ class DiscordAccessPolicy(Deduplicator):
         super().__init__(monotonic=monotonic)
         self._settings = settings
 
-    def refusal(self, user: DiscordUser, location: DiscordLocation) -> AccessRefusal | None:
-        """Return the refusal for a user in a location; `None` if the user is admitted."""
+    def refusal(self, user: DiscordUser, place: Place, category: str = "") -> AccessRefusal | None:
+        """Return the refusal for a user in a place; `None` if the user is admitted.
+
+        Args:
+            user: The user.
+            place: The channel, thread or direct message.
+            category: The category of the channel; empty for none.
+        """
         settings = self._settings
-        if not location.guild:
+        channels = {place.channel, place.thread, category}
+        if not place.workspace:
             if not settings.direct_messages:
                 return AccessRefusal(NO_DIRECT_MESSAGES)
-        elif settings.guilds and location.guild not in settings.guilds:
+        elif settings.guilds and place.workspace not in settings.guilds:
             return AccessRefusal(NOT_THIS_SERVER, silent=True)
-        elif settings.channels and not {
-            location.channel,
-            location.thread,
-            location.category,
-        } & set(settings.channels):
+        elif settings.channels and not channels & set(settings.channels):
             return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
         if not (settings.roles or settings.users):
             return None
         if user.account in settings.users or user.roles & set(settings.roles):
             return None
-        return AccessRefusal(ROLES_UNKNOWN if settings.roles and not location.guild else NOT_YOU)
+        return AccessRefusal(ROLES_UNKNOWN if settings.roles and not place.workspace else NOT_YOU)
 
     def is_admin(self, user: DiscordUser) -> bool:
         """Return True if a role makes the user an admin in the server of the event."""

@@ -10,40 +10,31 @@ from bot.platforms.discord.people import (
     NOT_THIS_SERVER,
     ROLES_UNKNOWN,
     DiscordAccessPolicy,
-    DiscordLocation,
     DiscordUser,
     identity_of,
-    place_of,
 )
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.messaging.intake import NOT_YOU, AccessRefusal
 from bot.values import Identity, Place
 
 ALICE = DiscordUser(account="11111", roles=frozenset({"77777"}))
-GENERAL = DiscordLocation(guild="20000", channel="30000", category="40000")
-THREAD = DiscordLocation(guild="20000", channel="30000", thread="50000", category="40000")
-DIRECT = DiscordLocation(channel="60000")
+GENERAL = Place("discord", "20000", "30000")
+THREAD = Place("discord", "20000", "30000", "50000")
+DIRECT = Place("discord", channel="60000")
 
 
-def refused(
-    location: DiscordLocation, user: DiscordUser = ALICE, **settings: Any
-) -> AccessRefusal | None:
-    return DiscordAccessPolicy(DiscordSettings(**settings)).refusal(user, location)
+def refused(place: Place, user: DiscordUser = ALICE, **settings: Any) -> AccessRefusal | None:
+    category = "40000" if place.workspace else ""
+    return DiscordAccessPolicy(DiscordSettings(**settings)).refusal(user, place, category)
 
 
 def test_somebody_is_the_same_person_everywhere() -> None:
     assert identity_of(11111) == identity_of("11111") == Identity("discord", "", "11111")
 
 
-def test_a_thread_is_in_its_channel_and_a_direct_message_in_no_server() -> None:
-    assert place_of(THREAD, "9") == Place("discord", "20000", "30000", "50000", "9")
-    assert place_of(GENERAL) == Place("discord", "20000", "30000", "", "")
-    assert place_of(DIRECT) == Place("discord", "", "60000", "", "")
-
-
-@pytest.mark.parametrize("location", [GENERAL, THREAD, DIRECT])
-def test_everybody_may_everywhere_unless_something_is_set(location: DiscordLocation) -> None:
-    assert refused(location) is None
+@pytest.mark.parametrize("place", [GENERAL, THREAD, DIRECT])
+def test_everybody_may_everywhere_unless_something_is_set(place: Place) -> None:
+    assert refused(place) is None
 
 
 def test_other_servers_are_passed_over() -> None:
@@ -94,8 +85,8 @@ def test_direct_messages_can_be_switched_off() -> None:
 
 
 def test_an_admin_is_who_has_one_of_the_roles() -> None:
-    reception = DiscordAccessPolicy(DiscordSettings(admin_roles=("77777", "77779")))
+    policy = DiscordAccessPolicy(DiscordSettings(admin_roles=("77777", "77779")))
 
-    assert reception.is_admin(ALICE)
-    assert not reception.is_admin(DiscordUser(account="11111", roles=frozenset({"77778"})))
+    assert policy.is_admin(ALICE)
+    assert not policy.is_admin(DiscordUser(account="11111", roles=frozenset({"77778"})))
     assert not DiscordAccessPolicy(DiscordSettings()).is_admin(ALICE)
