@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 import discord
-from discord.http import MultipartParameters, handle_message_parameters
+from discord.http import handle_message_parameters
 
 from bot.agent.sanitizer import LARGE
 from bot.errors import DeliveryError
@@ -116,13 +116,8 @@ class Sender:
         target = _number(channel)
         # Discord drops a message with the nonce of an earlier one; a nonce has up to 25 characters.
         nonce = hashlib.blake2s(f"{key} in {channel}".encode(), digest_size=12).hexdigest()
-
-        async def send() -> Mapping[str, Any]:
-            with _parameters(draft, nonce=nonce, channel=target) as parameters:
-                return await self._client.http.send_message(target, params=parameters)
-
         async with self._posting.turn(channel):
-            return await self._ask(send)
+            return await self._ask(lambda: self._write(target, draft, nonce=nonce))
 
     async def post_rest(
         self,
@@ -159,19 +154,51 @@ class Sender:
             DeliveryError: The request failed for now.
         """
         target, number = _number(channel), _number(message_id)
-
-        async def edit() -> object:
-            with _parameters(draft) as parameters:
-                return await self._client.http.edit_message(target, number, params=parameters)
-
         try:
-            await self._ask(edit)
+            await self._ask(lambda: self._write(target, draft, edited=number))
         except DeliveryError as error:
             # The library gives no error code when Discord demands a long wait.
             age = discord.utils.utcnow() - discord.utils.snowflake_time(number)
             if isinstance(error.__cause__, discord.RateLimited) and age > OLD:
                 raise RefusedError(BUSY, TOO_MANY_EDITS) from error
             raise
+
+    async def _write(
+        self, channel: int, draft: Draft, *, edited: int = 0, nonce: str | None = None
+    ) -> Mapping[str, Any]:
+        """Send or edit a message, which pings at most one user and embeds nothing.
+
+        Args:
+            channel: The channel or thread.
+            draft: The content.
+            edited: The message to edit; 0 to send a new one.
+            nonce: The nonce of a new message.
+        """
+        file = reference = missing = discord.utils.MISSING
+        if draft.file:
+            name, content = draft.file
+            file = discord.File(io.BytesIO(content.encode()), name)
+        if draft.reply_to and not edited:
+            reference = discord.MessageReference(
+                message_id=_number(draft.reply_to), channel_id=channel, fail_if_not_exists=False
+            ).to_message_reference_dict()
+        with handle_message_parameters(
+            content=draft.text or missing,
+            nonce=nonce,
+            flags=discord.MessageFlags(suppress_embeds=True),
+            file=file,
+            view=draft.view or missing,
+            allowed_mentions=discord.AllowedMentions(
+                everyone=False,
+                roles=False,
+                users=[discord.Object(_number(draft.ping))] if draft.ping else False,
+                replied_user=False,
+            ),
+            message_reference=reference,
+        ) as parameters:
+            if edited:
+                return await self._client.http.edit_message(channel, edited, params=parameters)
+            return await self._client.http.send_message(channel, params=parameters)
 
     async def newest(
         self, channel: str, most: int, *, after: datetime | str = "", guild: str = ""
@@ -308,35 +335,6 @@ async def made_harmless(text: str, *, links: bool = True) -> str:
     if len(text) > LARGE:
         return await asyncio.to_thread(harmless, text, links=links)
     return harmless(text, links=links)
-
-
-def _parameters(
-    draft: Draft, *, nonce: str | None = None, channel: int | None = None
-) -> MultipartParameters:
-    """Return the request parameters of a draft, which pings at most one user and embeds nothing."""
-    missing = discord.utils.MISSING
-    file, reference = missing, missing
-    if draft.file:
-        name, content = draft.file
-        file = discord.File(io.BytesIO(content.encode()), name)
-    if channel and draft.reply_to:
-        reference = discord.MessageReference(
-            message_id=_number(draft.reply_to), channel_id=channel, fail_if_not_exists=False
-        ).to_message_reference_dict()
-    return handle_message_parameters(
-        content=draft.text or missing,
-        nonce=nonce,
-        flags=discord.MessageFlags(suppress_embeds=True),
-        file=file,
-        view=draft.view or missing,
-        allowed_mentions=discord.AllowedMentions(
-            everyone=False,
-            roles=False,
-            users=[discord.Object(_number(draft.ping))] if draft.ping else False,
-            replied_user=False,
-        ),
-        message_reference=reference,
-    )
 
 
 def _text_of(part: Mapping[str, Any]) -> str:
