@@ -74,10 +74,10 @@ def spelled(document: object) -> str:
         return "(nested too deeply)"
 
 
-def too_deep(document: object) -> bool:
-    """Return True if a document is nested more deeply than `MOST_NESTED`."""
+def too_deep(document: object, most: int = MOST_NESTED) -> bool:
+    """Return True if a document is nested more deeply than `most`."""
     layer = [document]
-    for _ in range(MOST_NESTED + 1):
+    for _ in range(most + 1):
         layer = [item for value in layer for item in _items(value)]
         if not layer:
             return False

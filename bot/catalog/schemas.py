@@ -30,12 +30,23 @@ def tool_name(prefix: str, raw_name: str) -> str:
     return f"{name[:room]}_{digest[:_HASH_CHARACTERS]}"
 
 
-def check_dialect(schema: Json) -> None:
-    """Check that a schema is a valid JSON Schema of the 2020-12 dialect.
+def check_foreign_schema(schema: Json, *, most: int) -> None:
+    """Check that a schema is a valid JSON Schema of the 2020-12 dialect, and not too long.
+
+    Args:
+        schema: The schema.
+        most: Most characters of the schema as JSON.
 
     Raises:
-        ValueError: It is broken.
+        ValueError: It is broken or too long; the text continues a sentence about its tool.
     """
+    try:
+        # Its bounds and examples are sent to the provider, which rejects `1e999`.
+        written = json.dumps(schema, allow_nan=False)
+    except ValueError:
+        raise ValueError("its schema holds a number that JSON does not have") from None
+    if len(written) > most:
+        raise ValueError(f"its schema has more than {most:,} characters")
     # Imported here: it takes 0.2 s, and most bots have no foreign schemas.
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
 

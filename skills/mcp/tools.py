@@ -3,12 +3,13 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from bot.agent.documents import too_deep
 from bot.agent.plain import clean, plain
 from bot.agent.sanitizer import escape_for_model, for_log, one_line
-from bot.catalog.schemas import check_dialect, tool_name
+from bot.catalog.schemas import check_foreign_schema, tool_name
 from bot.values import Json
 
 MOST_RAW_NAME_CHARACTERS = 200
@@ -109,9 +110,8 @@ def _offer(server: str, tool: Json) -> Offer:
 
 def _schema(schema: Json) -> Json:
     """Return a schema that every provider accepts: one that it rejects would fail every request."""
-    _check_depth(schema)
-    if len(json.dumps(schema)) > MOST_SCHEMA_CHARACTERS:
-        raise ValueError(f"its schema has more than {MOST_SCHEMA_CHARACTERS:,} characters")
+    if too_deep(schema, DEEPEST_SCHEMA):
+        raise ValueError("its schema is nested too deeply")
     if schema.get("type") != "object" or any(key in schema for key in _ALTERNATIVES):
         raise ValueError("its arguments are no plain object")
     properties = schema.get("properties", {})
@@ -119,40 +119,22 @@ def _schema(schema: Json) -> Json:
         raise ValueError("its schema is broken")  # noqa: TRY004
     if odd := [key for key in properties if not _ARGUMENT.fullmatch(key)]:
         raise ValueError(f"its argument {_shown(odd[0])} has a name that no model takes")
-    if any(not ref.startswith("#") for ref in _references(schema)):
-        raise ValueError("its schema refers to another document")
-    check_dialect(schema)
     cleaned = _cleaned(schema)
     assert isinstance(cleaned, dict)
+    check_foreign_schema(cleaned, most=MOST_SCHEMA_CHARACTERS)
     return {**cleaned, "properties": cleaned.get("properties", {})}
 
 
-def _check_depth(value: object, left: int = DEEPEST_SCHEMA) -> None:
-    if left < 0:
-        raise ValueError("its schema is nested too deeply")
-    below: Iterable[object] = ()
-    if isinstance(value, dict):
-        below = value.values()
-    elif isinstance(value, list):
-        below = value
-    for part in below:
-        _check_depth(part, left - 1)
-
-
-def _references(value: object) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, part in value.items():
-            if key in ("$ref", "$dynamicRef") and isinstance(part, str):
-                yield part
-            yield from _references(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _references(part)
-
-
 def _cleaned(value: object) -> object:
-    """Return a schema without characters that only a model would read."""
+    """Return a schema without characters that only a model would read.
+
+    Raises:
+        ValueError: It refers to another document.
+    """
     if isinstance(value, dict):
+        for key in ("$ref", "$dynamicRef"):
+            if isinstance(ref := value.get(key), str) and not ref.startswith("#"):
+                raise ValueError("its schema refers to another document")
         return {clean(str(key)): _cleaned(part) for key, part in value.items()}
     if isinstance(value, list):
         return [_cleaned(part) for part in value]

@@ -1,15 +1,14 @@
 """Converts OpenAPI 3 documents and configured requests to operations (pure)."""
 
 import hashlib
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from bot.agent.plain import clean, plain
 from bot.agent.sanitizer import one_line
-from bot.catalog.schemas import check_dialect, tool_name
+from bot.catalog.schemas import check_foreign_schema, tool_name
 from bot.errors import ConfigError
 from bot.values import Json
 from skills.rest.settings import RequestSettings
@@ -116,7 +115,15 @@ def read(service: str, tree: object) -> OpenApiDocument:
     reader = _OperationReader(service, tree)
     found: dict[str, Operation] = {}
     problems: list[str] = []
-    for path, method, item, operation in _operations(tree):
+    paths = tree.get("paths")
+    listed = [
+        (path, method, item, item[method])
+        for path, item in (paths.items() if isinstance(paths, dict) else ())
+        if isinstance(path, str) and isinstance(item, dict)
+        for method in METHODS
+        if isinstance(item.get(method), dict)
+    ]
+    for path, method, item, operation in listed:
         try:
             made = reader.operation(path, method, item, operation)
         except (ValueError, RecursionError) as error:
@@ -161,15 +168,6 @@ def by_hand(service: str, name: str, request: RequestSettings) -> Operation:
     )
 
 
-def _operations(tree: Json) -> Iterator[tuple[str, str, Json, Json]]:
-    paths = tree.get("paths")
-    for path, item in paths.items() if isinstance(paths, dict) else ():
-        if isinstance(item, dict) and isinstance(path, str):
-            for method in METHODS:
-                if isinstance(item.get(method), dict):
-                    yield path, method, item, item[method]
-
-
 class _OperationReader:
     def __init__(self, service: str, tree: Json) -> None:
         self._service = service
@@ -207,8 +205,7 @@ class _OperationReader:
         schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
         if required:
             schema["required"] = required
-        _check_size(schema)
-        check_dialect(schema)
+        check_foreign_schema(schema, most=MOST_SCHEMA_CHARACTERS)
         text = operation.get("description") or operation.get("summary") or ""
         return Operation(
             id=str(operation_id),
@@ -338,13 +335,3 @@ def _modernize(schema: Json) -> None:
         schema["type"] = [schema["type"], "null"]
         if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
             schema["enum"] = [*schema["enum"], None]
-
-
-def _check_size(schema: Json) -> None:
-    try:
-        # Its bounds and examples are sent to the provider, which rejects `1e999`.
-        written = json.dumps(schema, allow_nan=False)
-    except ValueError:
-        raise ValueError("its schema holds a number that JSON does not have") from None
-    if len(written) > MOST_SCHEMA_CHARACTERS:
-        raise ValueError(f"its arguments take more than {MOST_SCHEMA_CHARACTERS:,} characters")
