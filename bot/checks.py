@@ -1,7 +1,9 @@
 """The results of `check` and `doctor`, one line each."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
 
@@ -54,6 +56,13 @@ def reason_of(error: BaseException) -> str:
             return str(cause)
         cause = cause.__cause__ or cause.__context__
     return str(error).partition(" Try ")[0].rstrip(".")
+
+
+async def all_of(looks: Iterable[Coroutine[Any, Any, Check]]) -> list[Check]:
+    """Carry out checks concurrently, and return their results in this order."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(each) for each in looks]
+    return [task.result() for task in tasks]
 
 
 def some(ids: Sequence[str], one: str, many: str = "", *, none: str = "") -> str:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from bot.agent.sanitizer import one_line
-from bot.checks import Check, fails, is_off, works
+from bot.checks import Check, all_of, fails, is_off, works
+from bot.run_texts import counted
 from bot.values import Sections
 from db.settings import DatabaseSettings
 from skills.mcp.approvals import opened_pins
-from skills.mcp.servers import Connect, load_connect, offered_by, reason_of
+from skills.mcp.servers import link_problem, load_connect, offered_by
 from skills.mcp.settings import McpServerSettings, McpSettings
 
 MOST_CHARACTERS = 600
@@ -43,26 +44,13 @@ async def checks(config: Sections) -> list[Check]:
 
 async def look(settings: McpSettings, environ: Mapping[str, str]) -> list[Check]:
     """Check all servers concurrently, each within its connection timeout."""
-    if not any(each.enabled for each in settings.servers.values()):
-        return [_off(name) for name in settings.servers]
-    connect = await asyncio.to_thread(load_connect)
-    async with asyncio.TaskGroup() as group:
-        looks = [
-            group.create_task(_look(connect, name, each, environ))
-            for name, each in settings.servers.items()
-        ]
-    return [look.result() for look in looks]
+    return await all_of(_look(name, each, environ) for name, each in settings.servers.items())
 
 
-def _off(name: str) -> Check:
-    return is_off(f"{name} is off: `mcp.servers.{name}.enabled` is false.")
-
-
-async def _look(
-    connect: Connect, name: str, settings: McpServerSettings, environ: Mapping[str, str]
-) -> Check:
+async def _look(name: str, settings: McpServerSettings, environ: Mapping[str, str]) -> Check:
     if not settings.enabled:
-        return _off(name)
+        return is_off(f"{name} is off: `mcp.servers.{name}.enabled` is false.")
+    connect = await asyncio.to_thread(load_connect)
     seconds = settings.connect_seconds
     try:
         async with (
@@ -70,20 +58,14 @@ async def _look(
             connect(name, settings, environ, lambda: None) as link,
         ):
             found, problems = await offered_by(name, settings, link)
-    except TimeoutError:
-        return _bad(name, settings, f"it did not answer within {seconds:g} s")
     except Exception as error:  # noqa: BLE001 - whatever a server does is the finding
-        return _bad(name, settings, reason_of(error))
-    count = "1 tool" if len(found) == 1 else f"{len(found)} tools"
-    text = f"{name} ({settings.shown}) answers: {count}"
+        late = f"it did not answer within {seconds:g} s"
+        reason = late if isinstance(error, TimeoutError) else link_problem(error)
+        return fails(
+            f"{name} ({settings.shown}) cannot be used: {one_line(reason, MOST_CHARACTERS)}. Check "
+            f"`mcp.servers.{name}`."
+        )
+    text = f"{name} ({settings.shown}) answers: {counted(len(found), 'tool')}"
     if problems:
         return is_off(one_line(f"{text}; {'; '.join(problems)}", MOST_CHARACTERS))
     return works(f"{text}.")
-
-
-def _bad(name: str, settings: McpServerSettings, reason: str) -> Check:
-    text = (
-        f"{name} ({settings.shown}) cannot be used: {one_line(reason, MOST_CHARACTERS)}. Check "
-        f"`mcp.servers.{name}`."
-    )
-    return fails(text)

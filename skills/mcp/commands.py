@@ -7,6 +7,7 @@ from bot.conversations.command_lines import Argument, CommandGroup
 from bot.conversations.commands import ChatCommand, CommandCall
 from bot.errors import BadRequestError
 from bot.platforms.base import CommandReply
+from bot.run_texts import counted
 from db.mcp_pins import Pin
 from skills.mcp import review
 from skills.mcp.servers import McpServers
@@ -61,7 +62,7 @@ class McpCommands:
         lines = ["**MCP servers**"]
         waiting: list[Pin] = []
         for name, server in self.servers.servers.items():
-            tools = "1 tool" if len(server.tools) == 1 else f"{len(server.tools)} tools"
+            tools = counted(len(server.tools), "tool")
             state = f"connected, {tools}" if server.connected else "not connected"
             problem = f" – {one_line(server.problem, 300)}" if server.problem else ""
             lines.append(f"- `{name}`: {state}{problem}")

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from bot.values import Clock, Json
 from db import commands, mcp_pins, workers
@@ -11,19 +10,6 @@ from db.mcp_pins import Pin
 from skills.mcp.tools import Offer
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Reviewed:
-    """The result of comparing a list of tools with the pins.
-
-    Attributes:
-        accepted: Tools in their approved form, by raw name.
-        waiting: Raw names of tools that are new or have changed.
-    """
-
-    accepted: Mapping[str, Offer]
-    waiting: tuple[str, ...]
 
 
 class Pins:
@@ -37,8 +23,8 @@ class Pins:
         self._database = database
         self._now = now
 
-    async def review(self, server: str, offered: Mapping[str, Offer]) -> Reviewed:
-        """Record the tools that a server offers now, and return those that may be used."""
+    async def review(self, server: str, offered: Mapping[str, Offer]) -> dict[str, Offer]:
+        """Record the tools that a server offers now, and return the approved ones, by raw name."""
         async with self._database.snapshot() as tx:
             known = {pin.tool: pin for pin in await mcp_pins.all_of(tx, server)}
         changed = any(
@@ -48,12 +34,11 @@ class Pins:
         gone = any(not pin.approved_hash for raw, pin in known.items() if raw not in offered)
         if changed or gone:
             known = await self._note(server, offered)
-        accepted = {
+        return {
             raw: offer
             for raw, offer in offered.items()
             if raw in known and known[raw].approved_hash == offer.hash
         }
-        return Reviewed(accepted, tuple(sorted(set(offered) - set(accepted))))
 
     async def _note(self, server: str, offered: Mapping[str, Offer]) -> dict[str, Pin]:
         now = self._now()

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +11,7 @@ from typing import Protocol
 
 import anyio
 
-from bot.agent.sanitizer import LARGE, for_log
+from bot.agent.sanitizer import for_log
 from bot.catalog.schemas import check_arguments
 from bot.errors import DatabaseUnreachableError, ToolError
 from bot.tasks import Tasks
@@ -87,6 +87,8 @@ class McpServer:
         problem: The reason why it is unusable in full or in part; empty when it is usable.
         waiting: The tools that wait for an admin's approval, by raw name.
         listed: Whether it is connected and has returned its list of tools.
+        looked: Set when it has returned its first list, or work begins without its tools.
+        tools: The tools that may be called now; empty while the server is away.
     """
 
     def __init__(
@@ -103,14 +105,14 @@ class McpServer:
         self.problem = "it is not connected yet"
         self.waiting: tuple[str, ...] = ()
         self.listed = False
-        self._looked = asyncio.Event()
+        self.looked = asyncio.Event()
+        self.tools: tuple[Tool, ...] = ()
         self._pins = pins
         self._environ = environ
         self._pace = pace
         self._link: McpConnection | None = None
         self._offered: Mapping[str, Offer] = {}
         self._accepted: Mapping[str, Offer] = {}
-        self._tools: tuple[Tool, ...] = ()
         #: Whether the offered tools were compared with the pins.
         self._reviewed = True
         self._stale = asyncio.Event()
@@ -123,23 +125,10 @@ class McpServer:
         """True if it is connected now."""
         return self._link is not None
 
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools that may be called now; empty while the server is away."""
-        return self._tools
-
     async def until(self, holds: Callable[["McpServer"], bool]) -> None:
         """Wait until a condition holds; it is checked after every change of the server's state."""
         async with self._changed:
             await self._changed.wait_for(lambda: holds(self))
-
-    async def first_look(self) -> None:
-        """Wait until the server has returned its first list, or `skip_first_look` was called."""
-        await self._looked.wait()
-
-    def skip_first_look(self) -> None:
-        """Let work begin without the tools of this server."""
-        self._looked.set()
 
     def look_again(self) -> None:
         """Request the list of tools again soon."""
@@ -154,9 +143,9 @@ class McpServer:
             try:
                 reason = await self._connect(connect)
             except Exception as error:  # noqa: BLE001 - whatever a server does to us
-                reason = reason_of(error)
+                reason = link_problem(error)
             finally:
-                self._link, self._accepted, self._tools, self.listed = None, {}, (), False
+                self._link, self._accepted, self.tools, self.listed = None, {}, (), False
             if loop.time() - begun >= self._pace.settled:
                 wait = self._pace.first_wait
             await self._set_problem(reason)
@@ -209,15 +198,15 @@ class McpServer:
         """Compare the offered tools with the pins; a failed attempt is repeated by `_watch`."""
         self._reviewed = False
         try:
-            reviewed = await self._pins.review(self.name, self._offered)
+            self._accepted = await self._pins.review(self.name, self._offered)
         except DatabaseUnreachableError as error:
             await self._set_problem(str(error))
             return
         self._reviewed = True
-        self._accepted, self.waiting = reviewed.accepted, reviewed.waiting
-        self._tools = tuple(self._tool(offer) for offer in reviewed.accepted.values())
+        self.waiting = tuple(sorted(self._offered.keys() - self._accepted.keys()))
+        self.tools = tuple(self._tool(offer) for offer in self._accepted.values())
         self.listed = True
-        self._looked.set()
+        self.looked.set()
         found = list(problems)
         if self.waiting:
             found.append(
@@ -277,12 +266,7 @@ class McpServer:
                 f"The MCP server {self.name} did not answer within {seconds:g} seconds. It may "
                 "have done what was asked. Try something smaller, or go on without it."
             ) from None
-        large = len(str(result)) > LARGE
-        text = (
-            await asyncio.to_thread(result_text, self.name, result)
-            if large
-            else result_text(self.name, result)
-        )
+        text = await asyncio.to_thread(result_text, self.name, result)
         if result.get("isError"):
             raise ToolError(text)
         return text
@@ -318,7 +302,7 @@ class McpServers:
         ]
         looks = [
             self._tasks.later(
-                self._pace.first_look, server.skip_first_look, name=f"first look at {name}"
+                self._pace.first_look, server.looked.set, name=f"first look at {name}"
             )
             for name, server in self.servers.items()
         ]
@@ -330,15 +314,11 @@ class McpServers:
             if owners:
                 await asyncio.wait((*owners, *looks), timeout=CLOSE_SECONDS)
 
-    async def away(self, needs: Callable[[McpServer], bool]) -> tuple[str, ...]:
-        """Return the unavailable servers that some work needs, after the first look at each.
-
-        Args:
-            needs: Returns True if the work could use the tools of a server.
-        """
-        needed = [server for server in self.servers.values() if needs(server)]
+    @staticmethod
+    async def away(needed: Collection[McpServer]) -> tuple[str, ...]:
+        """Return the unavailable ones of the servers that some work needs, after a first look."""
         for server in needed:
-            await server.first_look()
+            await server.looked.wait()
         return tuple(server.name for server in needed if not server.listed)
 
     async def approve(
@@ -373,7 +353,7 @@ async def _raise_at_end(link: McpConnection) -> None:
     raise ConnectionResetError("the connection ended")
 
 
-def reason_of(error: BaseException) -> str:
+def link_problem(error: BaseException) -> str:
     """Return the reason why a connection failed, for an admin."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -1,12 +1,12 @@
 """MCP: the tools of external servers, one skill for each server."""
 
 import os
-from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 from bot.agent.permissions import PermissionSettings
 from db.runs import Run
-from skills.base import Skill, Tool
+from skills.base import Skill
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.mcp.commands import McpCommands
 from skills.mcp.pins import Pins
@@ -28,14 +28,10 @@ def build(servers: McpServers) -> list[Skill]:
             description=f"Tools of the MCP server {server.name}.",
             # Once only: the guides of all skills are in one prompt.
             guide=GUIDE if number == 0 else "",
-            live=_tools_of(server),
+            live=partial(getattr, server, "tools"),
         )
         for number, server in enumerate(servers.servers.values())
     ]
-
-
-def _tools_of(server: McpServer) -> Callable[[], tuple[Tool, ...]]:
-    return lambda: server.tools
 
 
 async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
@@ -50,20 +46,18 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
 
     async def unavailable(run: Run | None) -> tuple[str, ...]:
         """Return the unconnected servers whose tools a run, or the main agent, may use."""
-
-        def may_use(server: McpServer) -> bool:
+        allowed = run.allowed_tools if run else None
+        needed: list[McpServer] = []
+        for name, server in servers.servers.items():
             # The tools of an unconnected server are known only if the configuration names them.
-            listed = server.settings.tools
-            names = ("any",) if listed is None else listed
-            if not any(permissions.offers(name_for(server.name, name)) for name in names):
-                return False
-            if run is None:
-                return True
-            allowed = run.allowed_tools
-            named = allowed is None or any(is_of(server.name, name) for name in allowed)
-            return bool(server.settings.runs) and named
-
-        return await servers.away(may_use)
+            tools = ("any",) if server.settings.tools is None else server.settings.tools
+            offered = any(permissions.offers(name_for(name, each)) for each in tools)
+            of_run = bool(server.settings.runs) and (
+                allowed is None or any(is_of(name, each) for each in allowed)
+            )
+            if offered and (run is None or of_run):
+                needed.append(server)
+        return await servers.away(needed)
 
     return SkillParts(
         skills=tuple(build(servers)),

@@ -155,13 +155,13 @@ MCP: Json = {
 }
 
 
-async def offered(database: Database, **descriptions: str) -> tuple[str, ...]:
-    """Let the server offer its tools in this form; return those that wait for an approval."""
+async def offered(database: Database, **descriptions: str) -> None:
+    """Let the server offer its tools in this form."""
     tools = [
         {"name": name, "description": text, "inputSchema": {"type": "object"}}
         for name, text in descriptions.items()
     ]
-    return (await Pins(database, utc_now).review("mail", offers("mail", tools)[0])).waiting
+    await Pins(database, utc_now).review("mail", offers("mail", tools)[0])
 
 
 @pytest.mark.parametrize("crash_at", [STORED, "before UPDATE mcp_pins", "after UPDATE mcp_pins"])

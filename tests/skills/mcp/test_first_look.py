@@ -54,7 +54,7 @@ async def test_work_waits_until_a_server_has_given_its_tools(
     sqlite: Database, timers: Timers
 ) -> None:
     servers = servers_of(sqlite, timers, odd="odd")
-    waiting = timers.start(servers.away(lambda _: True), name="work")
+    waiting = timers.start(servers.away(servers.servers.values()), name="work")
     async with servers.running():
         async with asyncio.timeout(30):
             assert await waiting == ()
@@ -68,13 +68,13 @@ async def test_work_waits_ten_seconds_for_a_server_that_does_not_come_and_only_o
     servers = servers_of(sqlite, timers, deaf="deaf", odd="odd")
     async with servers.running():
         (seconds, give_up), (_, _) = timers.timers
-        first = timers.start(servers.away(lambda _: True), name="work")
+        first = timers.start(servers.away(servers.servers.values()), name="work")
         async with asyncio.timeout(30):
-            assert await servers.away(lambda server: server.name == "odd") == ()
+            assert await servers.away([servers.servers["odd"]]) == ()
         assert not first.done()
         give_up()
 
         async with asyncio.timeout(30):
             assert await first == ("deaf",)
-            assert await servers.away(lambda _: True) == ("deaf",)
+            assert await servers.away(servers.servers.values()) == ("deaf",)
     assert seconds == 10

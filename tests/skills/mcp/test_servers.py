@@ -17,8 +17,9 @@ import pytest
 from bot.errors import DatabaseUnreachableError, ToolError
 from db.trouble import DISK_FULL
 from skills.base import Effects, Reach
-from skills.mcp.pins import Pins, Reviewed
+from skills.mcp.pins import Pins
 from skills.mcp.servers import McpServer
+from skills.mcp.tools import Offer
 from tests.fakes.around import caller
 from tests.fakes.ports import free_port
 from tests.skills.mcp.things import ROOT, Bench, odd_server, sdk_server
@@ -71,7 +72,7 @@ async def test_tools_are_there_again_once_the_pins_can_be_read(
 ) -> None:
     reviewing, fails = Pins.review, True
 
-    async def review(pins: Pins, *arguments: Any) -> Reviewed:
+    async def review(pins: Pins, *arguments: Any) -> dict[str, Offer]:
         if fails:
             raise DatabaseUnreachableError(DISK_FULL)
         return await reviewing(pins, *arguments)
