@@ -123,6 +123,8 @@ LINES = {
     "skills.store": 6,
     "skills.settings": 8,
     "bot.home": 8,
+    "bot.isolated": 8,
+    "bot.isolated_launcher": 8,
     "bot.errors": 9,
     "bot.events": 9,
     "bot.masking": 9,
@@ -192,7 +194,6 @@ LATE = {
     "bot.platforms.terminal": ("rich", "prompt_toolkit", "bot.platforms.terminal"),
     "skills.web.search.ddgs": ("ddgs",),
     "skills.rest.requests": ("jsonschema", "referencing"),
-    "skills.rest.services": ("aiohttp", "yarl"),
     "migrations.run": ("alembic",),
 }
 

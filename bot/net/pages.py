@@ -1,10 +1,9 @@
-"""Converts pages to Markdown in a separate process, which is killed after a timeout."""
+"""Converts pages to Markdown in a separate process."""
 
-import asyncio
 import logging
-import sys
 from pathlib import Path
 
+from bot.isolated import run_isolated
 from bot.net.base import WebError
 
 log = logging.getLogger(__name__)
@@ -26,25 +25,12 @@ async def to_markdown(text: str, url: str, *, seconds: float = READING_SECONDS) 
     Raises:
         WebError: The page cannot be parsed.
     """
-    # Isolated: neither the current folder nor the environment affects imports.
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-EP", "-W", "ignore", str(_SCRIPT), url),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={},
-    )
+    given = text.encode("utf-8", "replace")
     try:
-        async with asyncio.timeout(seconds):
-            out, _ = await process.communicate(text.encode("utf-8", "replace"))
-    except TimeoutError:
-        log.info("Reading a page of %d characters took too long", len(text))
-        out = b""
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        raise WebError("That page is made in a way that cannot be read. Use another page.")
+        out = await run_isolated(_SCRIPT, url, given=given, seconds=seconds, megabytes=1024)
+    except (TimeoutError, ChildProcessError) as error:
+        log.info("A page of %d characters cannot be read: %s", len(text), str(error) or "timeout")
+        raise WebError(
+            "That page is made in a way that cannot be read. Use another page."
+        ) from None
     return out.decode("utf-8", "replace")

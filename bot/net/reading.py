@@ -1,13 +1,10 @@
-"""Converts HTML to Markdown as a separate process, started and killed by `bot.net.pages`.
+"""Converts HTML to Markdown in a separate process: `bot.net.pages` starts it.
 
 The parser is C code that receives hostile input, and some of it takes time quadratic in the page.
-So this process has no data of the bot: not its memory, not its environment.
 """
 
 import re
-import resource
 import sys
-from contextlib import suppress
 
 import trafilatura
 from lxml import etree, html
@@ -15,9 +12,6 @@ from lxml import etree, html
 #: The extraction takes up to 0.3 ms for each element: a page with more is returned as bare text.
 MOST_ELEMENTS = 20_000
 MOST_CHARACTERS = 5_000_000
-
-CPU_SECONDS = 15
-MEMORY_BYTES = 1024**3
 
 _SILENT = ("script", "style", "noscript", "template", "svg", "head", "iframe", "object")
 _BLOCKS = frozenset(
@@ -81,20 +75,6 @@ def _bare(tree: html.HtmlElement) -> str:
     return _EMPTY_LINES.sub("\n\n", "\n".join(lines)).strip()
 
 
-def limit_this_process() -> None:
-    """Limit CPU time and memory of this process, and forbid it to write files."""
-    for what, most in (
-        (resource.RLIMIT_CPU, CPU_SECONDS),
-        (resource.RLIMIT_DATA, MEMORY_BYTES),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        # Not every system supports all of these limits.
-        with suppress(ValueError, OSError):
-            resource.setrlimit(what, (most, most))
-
-
 if __name__ == "__main__":
-    limit_this_process()
     page = sys.stdin.buffer.read().decode("utf-8", "replace")
     sys.stdout.buffer.write(to_markdown(page, sys.argv[1]).encode("utf-8", "replace"))

@@ -1,15 +1,14 @@
-"""Parses calendar objects in a separate process, which is killed after a timeout."""
+"""Parses calendar objects in a separate process."""
 
-import asyncio
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from bot.errors import ToolError
+from bot.isolated import run_isolated
 from skills.calendar.times import TimeWindow
 
 log = logging.getLogger(__name__)
@@ -75,28 +74,15 @@ async def events_of(
         "zone": zone.key,
         "most": most,
     }
-    # Isolated: neither the current folder nor the environment affects imports.
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-EP", "-W", "ignore", str(_SCRIPT)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={},
-    )
+    given = json.dumps(asked).encode()
     try:
-        async with asyncio.timeout(seconds):
-            out, _ = await process.communicate(json.dumps(asked).encode())
+        out = await run_isolated(_SCRIPT, given=given, seconds=seconds, megabytes=512)
         parsed = json.loads(out)
-    except (TimeoutError, ValueError):
+    except (TimeoutError, ChildProcessError, ValueError):
         size = sum(map(len, objects))
         log.warning("Reading %d characters of a calendar took too long", size)
         raise ToolError(
             "What stands in the calendar takes too long to read. Ask for a shorter time."
         ) from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
     events = tuple(CalendarEvent(**event) for event in parsed["events"])
     return FoundEvents(events, parsed["more"], parsed["unread"])

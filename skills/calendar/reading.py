@@ -1,15 +1,14 @@
-"""Expands calendar objects to events, as a separate process started by `skills.calendar.parsing`.
+"""Expands calendar objects to events, in a separate process: `skills.calendar.parsing` starts it.
 
 Anyone who may send an invitation controls their content, and some rules take for ever to expand:
-so this process may be killed. It has no data of the bot: not its memory, not its environment.
+so `bot.isolated` may kill this process.
 """
 
 import json
-import resource
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from types import FrameType
 from typing import Any
@@ -18,8 +17,6 @@ from zoneinfo import ZoneInfo
 import icalendar
 import recurring_ical_events
 
-CPU_SECONDS = 15
-MEMORY_BYTES = 512 * 1024**2
 #: CPU time limit of one object. A year of a usual rule takes some 10 ms.
 OBJECT_SECONDS = 1.0
 MOST_CHARACTERS = 1_000
@@ -121,19 +118,5 @@ def _limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def limit_this_process() -> None:
-    """Limit CPU time and memory of this process, and forbid it to write files."""
-    for what, most in (
-        (resource.RLIMIT_CPU, CPU_SECONDS),
-        (resource.RLIMIT_DATA, MEMORY_BYTES),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        # Not every system supports all of these limits.
-        with suppress(ValueError, OSError):
-            resource.setrlimit(what, (most, most))
-
-
 if __name__ == "__main__":
-    limit_this_process()
     print(json.dumps(events(json.load(sys.stdin))))  # noqa: T201 - this is its answer
