@@ -64,45 +64,6 @@ class BodyLimits:
     unpacked: int = MOST_UNPACKED
 
 
-class _Decompressor:
-    """Decompresses a body, never more at once than requested; an empty encoding changes nothing.
-
-    Args:
-        encoding: "gzip", "deflate", or empty.
-    """
-
-    def __init__(self, encoding: str) -> None:
-        self._encoding = encoding
-        self._inflater: zlib._Decompress | None = None
-
-    @property
-    def complete(self) -> bool:
-        # An empty body is valid (HEAD, 304).
-        return self._inflater is None or self._inflater.eof
-
-    @property
-    def waiting(self) -> int:
-        """Number of received bytes that are not yet decompressed."""
-        return 0 if self._inflater is None else len(self._inflater.unconsumed_tail)
-
-    def unpack(self, data: bytes, most: int) -> bytes:
-        if not data or not self._encoding:
-            return data[:most]
-        if self._inflater is None:
-            # "deflate" should mean zlib's format, but some servers send the raw stream.
-            zlibs = data[0] & 0x0F == zlib.DEFLATED
-            bits = 16 + zlib.MAX_WBITS if self._encoding == "gzip" else zlib.MAX_WBITS
-            raw = self._encoding == "deflate" and not zlibs
-            self._inflater = zlib.decompressobj(-zlib.MAX_WBITS if raw else bits)
-        # Data after the end of the stream is ignored, as browsers do.
-        if self._inflater.eof:
-            return b""
-        try:
-            return self._inflater.decompress(data, most)
-        except zlib.error:
-            raise WebError(_UNREADABLE) from None
-
-
 async def read_body(
     chunks: AsyncIterable[bytes], encoding: str, limits: BodyLimits
 ) -> tuple[bytes, bool]:
@@ -119,20 +80,42 @@ async def read_body(
     known = _ENCODINGS.get(encoding.strip().lower())
     if known is None:
         raise WebError(_UNREADABLE)
-    unpacking = _Decompressor(known)
+    inflater: zlib._Decompress | None = None
     body = bytearray()
     wire = 0
     async for chunk in chunks:
         taken = chunk[: limits.wire - wire]
         wire += len(taken)
-        body += unpacking.unpack(taken, limits.unpacked + 1 - len(body))
-        if len(body) > max(MOST_RATIO * (wire - unpacking.waiting), _RATIO_FROM):
+        if known and taken and inflater is None:
+            inflater = _inflater(known, taken[0])
+        # Never more at once than is kept.
+        most = limits.unpacked + 1 - len(body)
+        if inflater is None:
+            body += taken[:most]
+        # Data after the end of the stream is ignored, as browsers do.
+        elif not inflater.eof:
+            try:
+                body += inflater.decompress(taken, most)
+            except zlib.error:
+                raise WebError(_UNREADABLE) from None
+        waiting = 0 if inflater is None else len(inflater.unconsumed_tail)
+        if len(body) > max(MOST_RATIO * (wire - waiting), _RATIO_FROM):
             raise WebError(_BOMB)
         if len(body) > limits.unpacked or len(taken) < len(chunk):
             return bytes(body[: limits.unpacked]), True
-    if not unpacking.complete:
+    # An empty body is valid (HEAD, 304).
+    if inflater is not None and not inflater.eof:
         raise WebError(_INCOMPLETE)
     return bytes(body), False
+
+
+def _inflater(encoding: str, first: int) -> "zlib._Decompress":
+    """Return the decompressor for a body in "gzip" or "deflate" that begins with this byte."""
+    if encoding == "gzip":
+        return zlib.decompressobj(16 + zlib.MAX_WBITS)
+    # "deflate" should mean zlib's format, but some servers send the raw stream.
+    is_zlib = first & 0x0F == zlib.DEFLATED
+    return zlib.decompressobj(zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
 
 
 def check_type(media_type: str) -> None:

@@ -32,8 +32,26 @@ def checked(address: str) -> "URL":
     """
     from yarl import URL  # noqa: PLC0415 - slow, and the start must be quick
 
+    text = address.strip(" \t\r\n")
+    if len(text) > MOST_CHARACTERS:
+        raise WebError(f"An address may have {MOST_CHARACTERS:,} characters at most.")
+    if _has_unfit(text):
+        raise WebError(
+            "There is a blank, a backslash or a control character in the address. Write blanks as "
+            "%20."
+        )
+    shape = _SHAPE.match(text)
+    # A host with a port but without a scheme (`example.com:443`) looks like one.
+    if shape is None or "." in shape["scheme"]:
+        raise WebError("Give the whole address, with https:// at its beginning.")
+    if shape["scheme"].lower() not in {"http", "https"}:
+        raise WebError("Only addresses that begin with http:// or https:// are read.")
+    if not shape["authority"]:
+        raise WebError("There is no host in that address. Write it as https://host/path.")
+    if "@" in shape["authority"]:
+        raise WebError("An address with a name or password before an @ is not read. Leave it out.")
     try:
-        url = URL(_checked_text(address))
+        url = URL(text)
         # Some parts are decoded on access, so errors are raised here.
         host, _, _ = (url.raw_host or "", url.port, url.raw_path_qs)
     except ValueError:
@@ -70,33 +88,6 @@ def next_hop(current: "URL", location: str) -> "URL":
             "The page redirects from https to http, which is not followed. Use another page."
         )
     return url
-
-
-def _checked_text(address: str) -> str:
-    """Return an address without blanks around it.
-
-    Raises:
-        WebError: Its form is invalid, judged without parsing it.
-    """
-    text = address.strip(" \t\r\n")
-    if len(text) > MOST_CHARACTERS:
-        raise WebError(f"An address may have {MOST_CHARACTERS:,} characters at most.")
-    if _has_unfit(text):
-        raise WebError(
-            "There is a blank, a backslash or a control character in the address. Write blanks as "
-            "%20."
-        )
-    shape = _SHAPE.match(text)
-    # A host with a port but without a scheme (`example.com:443`) looks like one.
-    if shape is None or "." in shape["scheme"]:
-        raise WebError("Give the whole address, with https:// at its beginning.")
-    if shape["scheme"].lower() not in {"http", "https"}:
-        raise WebError("Only addresses that begin with http:// or https:// are read.")
-    if not shape["authority"]:
-        raise WebError("There is no host in that address. Write it as https://host/path.")
-    if "@" in shape["authority"]:
-        raise WebError("An address with a name or password before an @ is not read. Leave it out.")
-    return text
 
 
 def check_port(url: "URL", ports: frozenset[int]) -> None:
