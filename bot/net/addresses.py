@@ -4,9 +4,8 @@ The decision is made about the very address that a socket is about to connect to
 text of a URL: this covers names, spellings and redirects alike.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Protocol
 
 WEB_PORTS = frozenset({80, 443})
@@ -71,11 +70,6 @@ class AnyAddress:
     def may_dial(self, address: str, port: int) -> bool:
         """Return True if a socket may connect there."""
         return True
-
-
-def networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Parse networks from their text form."""
-    return tuple(ip_network(text) for text in texts)
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:

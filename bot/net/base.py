@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from bot.errors import ToolError
 
@@ -40,19 +39,3 @@ class WebResponse:
     content: bytes
     cut: bool = False
     hops: tuple[str, ...] = ()
-
-
-class PageFetcher(Protocol):
-    """Fetches pages of the public web."""
-
-    async def fetch(self, address: str, *, follows: Follows | None = None) -> WebResponse:
-        """Return the page at an untrusted address.
-
-        Args:
-            address: With its scheme.
-            follows: `None` follows all redirects.
-
-        Raises:
-            WebError: The page cannot be fetched.
-        """
-        ...

@@ -1,8 +1,8 @@
 """Makes all HTTP clients for URLs that come from users, models or platforms."""
 
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from ssl import SSLContext
 from typing import TYPE_CHECKING
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
 
 CONNECT_SECONDS = 5.0
+
+#: Opens a client that may connect to configured addresses, as `open_guarded` does.
+OpenClient = Callable[[], AbstractAsyncContextManager["aiohttp.ClientSession"]]
 
 #: Documentation addresses, which no machine has: binding one works only where any can be bound.
 _NOBODYS = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}

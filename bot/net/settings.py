@@ -3,16 +3,12 @@
 from ipaddress import ip_network
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from bot.net.addresses import Network
 from bot.values import Settings
 
-
-def _network(text: str) -> str:
-    try:
-        return str(ip_network(text))
-    except ValueError:
-        raise ValueError("must be a network or an address, such as 203.0.113.0/24") from None
+_Network = Annotated[Network, BeforeValidator(ip_network), WithJsonSchema({"type": "string"})]
 
 
 class FetchSettings(Settings):
@@ -30,7 +26,7 @@ class FetchSettings(Settings):
     redirects: int = Field(5, ge=0, le=10)
     """How many redirects are followed."""
 
-    refused_networks: tuple[Annotated[str, AfterValidator(_network)], ...] = ()
+    refused_networks: tuple[_Network, ...] = ()
     """Networks that are never spoken to, beside those that are not public anyway: say, public
     addresses of your own whose services trust this machine.
     """

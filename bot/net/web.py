@@ -4,14 +4,16 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
+from json import dumps
 from typing import TYPE_CHECKING
 
 from bot.disk import DiskReserve
-from bot.net.addresses import WEB_PORTS, Addresses, AnyAddress, PublicAddresses, networks
+from bot.net.addresses import WEB_PORTS, Addresses, AnyAddress, PublicAddresses
 from bot.net.base import UNREACHABLE, Follows, WebError, WebResponse
 from bot.net.bodies import ENCODINGS, MEGABYTE, BodyLimits, check_type, read_body
-from bot.net.guard import NetworkOptions, OtherMachines, open_guarded
+from bot.net.guard import NetworkOptions, OpenClient, OtherMachines, open_guarded
 from bot.net.settings import FetchSettings
 from bot.net.urls import check_port, checked, next_hop
 from bot.values import Json
@@ -61,8 +63,8 @@ class Web:
     ) -> None:
         self._settings = settings
         self._reserve = reserve or DiskReserve()
-        refused = networks(settings.refused_networks)
-        self._addresses = addresses or OtherMachines(PublicAddresses(refused=refused))
+        public = PublicAddresses(refused=settings.refused_networks)
+        self._addresses = addresses or OtherMachines(public)
         self._ports = ports
         self._network = network
         self._limits = BodyLimits(wire=int(settings.megabytes * MEGABYTE))
@@ -109,7 +111,12 @@ class Web:
                 location = response.headers.get("Location")
                 if location is None or response.status not in _REDIRECTS:
                     if response.status != HTTPStatus.OK:
-                        raise WebError(_refusal(response.status))
+                        known = {each.value: f" ({each.phrase})" for each in HTTPStatus}
+                        raise WebError(
+                            f"The server answered with status {response.status}"
+                            f"{known.get(response.status, '')}. Check the address, or look for the "
+                            "same thing elsewhere."
+                        )
                     check_type(_media_type(response))
                     return await _read(response, self._limits, tuple(hops))
             if len(hops) == self._settings.redirects:
@@ -144,7 +151,7 @@ class Site:
         self.name = name
         self._base_url = base_url.rstrip("/") + "/"
         self._settings = settings
-        self._network = network
+        self._open = partial(open_guarded, AnyAddress(), network)
         self._limits = BodyLimits(wire=int(settings.megabytes * MEGABYTE))
 
     async def ask(
@@ -168,24 +175,24 @@ class Site:
         Raises:
             WebError: The service does not respond, or its response is too large.
         """
-        url = self._below(path, params or {})
-        sent = {"Accept-Encoding": ENCODINGS, "User-Agent": self._settings.user_agent}
+        from yarl import URL  # noqa: PLC0415 - the start must be quick
+
+        base = URL(self._base_url)
+        url = checked(str(base) + path.lstrip("/"))
+        if url.origin() != base.origin() or not url.raw_path.startswith(base.raw_path):
+            raise WebError(f"{path[:100]!r} is not below the address of {self.name}.")
+        url = url.update_query(dict(params)) if params else url
+        sent = {"User-Agent": self._settings.user_agent, **(headers or {})}
+        body = None
+        if json is not None:
+            body, sent["Content-Type"] = dumps(json).encode(), "application/json"
         try:
-            async with (
-                asyncio.timeout(self._settings.seconds),
-                open_guarded(AnyAddress(), self._network) as session,
-            ):
-                with _web_errors():
-                    async with session.request(
-                        method,
-                        url,
-                        headers=sent | dict(headers or {}),
-                        json=json,
-                        allow_redirects=False,
-                    ) as response:
-                        answer = await _read(response, self._limits, ())
-        except (TimeoutError, WebError) as error:
-            log.warning("%s gave no answer: %s", self.name, error or "its time was up")
+            async with asyncio.timeout(self._settings.seconds):
+                answer = await send_once(
+                    self._open, method, str(url), headers=sent, body=body, limits=self._limits
+                )
+        except (OSError, WebError) as error:
+            log.warning("%s gave no answer: %s", self.name, str(error) or "its time was up")
             raise WebError(
                 f"{self.name} gives no usable answer now. Try again later, or go on without it."
             ) from None
@@ -193,14 +200,40 @@ class Site:
             raise WebError(f"{self.name} answers with more than is read. Ask for less.")
         return answer
 
-    def _below(self, path: str, params: Mapping[str, str]) -> "URL":
-        from yarl import URL  # noqa: PLC0415 - the start must be quick
 
-        base = URL(self._base_url)
-        url = checked(str(base) + path.lstrip("/"))
-        if url.origin() != base.origin() or not url.raw_path.startswith(base.raw_path):
-            raise WebError(f"{path[:100]!r} is not below the address of {self.name}.")
-        return url.update_query(dict(params)) if params else url
+async def send_once(
+    open_client: OpenClient,
+    method: str,
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    limits: BodyLimits,
+) -> WebResponse:
+    """Send a request to a configured address, and neither repeat it nor follow a redirect.
+
+    Raises:
+        OSError: There is no response. The text is the kind of the error: the error's own text may
+            contain an address.
+        WebError: The body of the response cannot be read.
+    """
+    import aiohttp  # noqa: PLC0415
+    import yarl  # noqa: PLC0415
+
+    try:
+        async with open_client() as client:
+            # By default aiohttp repeats a PUT or a DELETE when a connection breaks.
+            client._retry_connection = False  # noqa: SLF001
+            async with client.request(
+                method,
+                yarl.URL(url, encoded=True),
+                data=body,
+                headers={"Accept-Encoding": ENCODINGS, **headers},
+                allow_redirects=False,
+            ) as response:
+                return await _read(response, limits, ())
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise OSError(type(error).__name__) from error
 
 
 @contextmanager
@@ -242,11 +275,3 @@ async def _read(
 
 def _media_type(response: "aiohttp.ClientResponse") -> str:
     return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
-
-
-def _refusal(status: int) -> str:
-    known = {each.value: f" ({each.phrase})" for each in HTTPStatus}
-    return (
-        f"The server answered with status {status}{known.get(status, '')}. Check the address, or "
-        "look for the same thing elsewhere."
-    )

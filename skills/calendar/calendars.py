@@ -1,8 +1,6 @@
 """Reads and writes the configured calendars; a calendar is hidden from all but its users."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -10,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from bot.conversations.access import spelled
 from bot.errors import ToolError
+from bot.net.guard import OpenClient
 from bot.values import Identity
 from skills.calendar.drafts import EventDraft
 from skills.calendar.parsing import READING_SECONDS, FoundEvents, events_of
@@ -17,8 +16,6 @@ from skills.calendar.settings import CalendarSettings, CalendarsSettings
 from skills.calendar.times import TimeWindow
 
 if TYPE_CHECKING:
-    import aiohttp
-
     from skills.calendar.dav import RemoteCalendar
 
 MOST_EVENTS = 50
@@ -58,18 +55,13 @@ class Calendars:
         settings: CalendarsSettings,
         *,
         zone: ZoneInfo,
-        open_client: Callable[[], AbstractAsyncContextManager["aiohttp.ClientSession"]],
+        open_client: OpenClient,
     ) -> None:
         self.zone = zone
         self._settings = settings
         self._open = open_client
         self._reading = asyncio.Semaphore(AT_ONCE)
         self._calendars = {name: each for name, each in settings.calendars.items() if each.enabled}
-
-    @property
-    def any(self) -> bool:
-        """True if a calendar is enabled."""
-        return bool(self._calendars)
 
     @property
     def any_to_write(self) -> bool:
@@ -120,7 +112,7 @@ class Calendars:
             return name
         writable = [each for each in mine if mine[each].write]
         if not writable:
-            raise ToolError("There is no calendar to which I can add something for this person.")
+            raise ToolError("There is no calendar to which I can add something for this user.")
         if len(writable) > 1:
             raise ToolError(f"Say which `calendar`: {', '.join(writable)}.")
         return writable[0]
@@ -164,4 +156,4 @@ class Calendars:
         raise ToolError(f"There is no calendar {name[:50]!r}. {advice}")
 
 
-NONE = "There is no calendar for this person: the bot's admins can set one up."
+NONE = "There is no calendar for this user: the bot's admins can set one up."

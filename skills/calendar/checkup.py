@@ -1,20 +1,11 @@
 """Checks that the configured calendars are reachable, and are calendars."""
 
-import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
-
-from bot.checks import Check, fails, reason_of, works
+from bot.checks import Check, all_of, fails, reason_of, works
 from bot.errors import ConfigError, ToolError
 from bot.net.addresses import AnyAddress
-from bot.net.guard import open_guarded
+from bot.net.guard import OpenClient, open_guarded
 from bot.values import Sections
 from skills.calendar.settings import CalendarSettings, CalendarsSettings
-
-if TYPE_CHECKING:
-    import aiohttp
-
 
 SUBJECT = "Calendar"
 
@@ -33,24 +24,22 @@ async def checks(config: Sections) -> list[Check]:
 
 async def look(
     settings: CalendarsSettings,
-    open_client: Callable[[], AbstractAsyncContextManager["aiohttp.ClientSession"]],
+    open_client: OpenClient,
     *,
     seconds: float,
 ) -> list[Check]:
     """Return a check on each calendar; nothing is written."""
-    async with asyncio.TaskGroup() as group:
-        looks = [
-            group.create_task(_look(name, each, open_client, seconds))
-            for name, each in settings.calendars.items()
-            if each.enabled
-        ]
-    return [each.result() for each in looks]
+    return await all_of(
+        _look(name, each, open_client, seconds)
+        for name, each in settings.calendars.items()
+        if each.enabled
+    )
 
 
 async def _look(
     name: str,
     settings: CalendarSettings,
-    open_client: Callable[[], AbstractAsyncContextManager["aiohttp.ClientSession"]],
+    open_client: OpenClient,
     seconds: float,
 ) -> Check:
     from skills.calendar.dav import RemoteCalendar  # noqa: PLC0415

@@ -3,20 +3,19 @@
 import asyncio
 import base64
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import aiohttp
-import yarl
 from caldav.async_davclient import AsyncDAVClient
 from caldav.response import CalendarQueryResult, DAVResponse, PropfindResult
 
 from bot.errors import ToolError
 from bot.net.base import WebError
-from bot.net.bodies import ENCODINGS, MEGABYTE, BodyLimits, read_body
+from bot.net.bodies import MEGABYTE, BodyLimits
+from bot.net.guard import OpenClient
+from bot.net.web import send_once
 from skills.calendar.settings import CalendarSettings
 from skills.calendar.times import TimeWindow
 
@@ -28,9 +27,13 @@ log = logging.getLogger(__name__)
 LIMITS = BodyLimits(wire=4 * MEGABYTE, unpacked=4 * MEGABYTE)
 CALENDAR_TYPE = "{urn:ietf:params:xml:ns:caldav}calendar"
 _TYPE = "{DAV:}resourcetype"
-
-#: Opens a client that may connect to configured addresses; see `bot.net.guard.open_guarded`.
-OpenClient = Callable[[], AbstractAsyncContextManager[aiohttp.ClientSession]]
+#: Responses that an admin must look at.
+_REFUSALS: Mapping[int, str] = {
+    HTTPStatus.UNAUTHORIZED: "does not let the bot in: its account is refused",
+    HTTPStatus.FORBIDDEN: "does not let the bot do this",
+    HTTPStatus.NOT_FOUND: "is not where it should be",
+    HTTPStatus.GONE: "is not where it should be",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,40 +113,23 @@ class RemoteCalendar(AsyncDAVClient):
         if not str(url).startswith(self.address):
             raise self._error("is asked for something that is not in it")
         doubt = " It may have been added: look with calendar_list." if method == "PUT" else ""
+        sent = {**(headers or {}), **self._authorization}
         try:
             async with asyncio.timeout(self._seconds):
-                reply = await self._exchange(str(url), method, body, headers or {})
+                reply = await send_once(
+                    self._open, method, str(url), headers=sent, body=body.encode(), limits=LIMITS
+                )
         except TimeoutError:
             raise self._error(f"did not answer within {self._seconds:g} seconds", doubt) from None
-        except (OSError, aiohttp.ClientError, ValueError) as error:
-            # Their texts may contain an address.
-            log.warning("The calendar %s: %s", self.name, type(error).__name__)
+        except OSError as error:
+            log.warning("The calendar %s: %s", self.name, error)
             raise self._error("cannot be reached now", doubt) from None
         except WebError:
             raise self._error("gives no usable answer now", doubt) from None
-        self._check_status(reply.status_code, method)
-        return DAVResponse(reply, self)
-
-    async def _exchange(
-        self, url: str, method: str, body: str, headers: Mapping[str, str]
-    ) -> DavReply:
-        sent = {**headers, **self._authorization, "Accept-Encoding": ENCODINGS}
-        async with self._open() as client:
-            # By default aiohttp repeats a request when a connection breaks.
-            client._retry_connection = False  # noqa: SLF001
-            async with client.request(
-                method,
-                yarl.URL(url, encoded=True),
-                data=body.encode(),
-                headers=sent,
-                allow_redirects=False,
-            ) as response:
-                encoding = response.headers.get("Content-Encoding", "")
-                chunks = response.content.iter_chunked(64 * 1024)
-                content, cut = await read_body(chunks, encoding, LIMITS)
-                if cut:
-                    raise self._error("has more to say than is read", " Ask for a shorter time.")
-                return DavReply(response.status, content)
+        if reply.cut:
+            raise self._error("has more to say than is read", " Ask for a shorter time.")
+        self._check_status(reply.status, method)
+        return DAVResponse(DavReply(reply.status, reply.content), self)
 
     async def _parsed(self, asked: Awaitable[DAVResponse]) -> DAVResponse:
         try:
@@ -166,12 +152,8 @@ class RemoteCalendar(AsyncDAVClient):
         admins = f" The bot's admins must look at `calendar.calendars.{self.name}`."
         if status < HTTPStatus.BAD_REQUEST:
             raise self._error(f"sends us elsewhere ({status}), where we do not go", admins)
-        if status == HTTPStatus.UNAUTHORIZED:
-            raise self._error("does not let the bot in: its account is refused", admins)
-        if status == HTTPStatus.FORBIDDEN:
-            raise self._error("does not let the bot do this", admins)
-        if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
-            raise self._error("is not where it should be", admins)
+        if refusal := _REFUSALS.get(status):
+            raise self._error(refusal, admins)
         if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
             raise self._error("is too busy now")
         raise self._error(f"gives no usable answer now ({status})")

@@ -3,13 +3,14 @@
 import asyncio
 
 from bot.agent.sanitizer import one_line
-from bot.checks import Check, fails, is_off, reason_of, works
+from bot.checks import Check, all_of, fails, is_off, reason_of, works
 from bot.errors import BotError
 from bot.net.addresses import AnyAddress
-from bot.net.guard import open_guarded
+from bot.net.guard import OpenClient, open_guarded
+from bot.run_texts import counted
 from bot.values import Sections
-from skills.rest.report import MOST_CHARACTERS, requests_in_words
-from skills.rest.services import GRACE, OpenClient, RestService
+from skills.rest.report import MOST_CHARACTERS
+from skills.rest.services import GRACE, RestService
 from skills.rest.settings import RestSettings
 
 SUBJECT = "REST"
@@ -22,12 +23,9 @@ async def checks(config: Sections) -> list[Check]:
 
 async def look(settings: RestSettings, open_client: OpenClient) -> list[Check]:
     """Read all documents concurrently, each within the timeout of a call."""
-    async with asyncio.TaskGroup() as group:
-        looks = [
-            group.create_task(_look(RestService(name, each, open_client)))
-            for name, each in settings.services.items()
-        ]
-    return [look.result() for look in looks]
+    return await all_of(
+        _look(RestService(name, each, open_client)) for name, each in settings.services.items()
+    )
 
 
 async def _look(service: RestService) -> Check:
@@ -43,7 +41,7 @@ async def _look(service: RestService) -> Check:
         return fails(text)
     except TimeoutError:
         return fails(f"{name}: its document takes too long to read.")
-    text = f"{name}: {requests_in_words(len(service.tools))}"
+    text = f"{name}: {counted(len(service.tools), 'request')}"
     if service.problem:
         return is_off(one_line(f"{text}; {service.problem}", MOST_CHARACTERS))
     if settings.document is None:

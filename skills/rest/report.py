@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from bot.agent.sanitizer import one_line
 from bot.errors import BotError
+from bot.run_texts import counted
 from bot.values import Sections
 from skills.rest.documents import read_file
 from skills.rest.services import described_by
@@ -28,7 +29,7 @@ def known(name: str, settings: RestServiceSettings) -> str:
     """Return a description of a service without a network request."""
     source = settings.document
     if source is None:
-        return f"{requests_in_words(len(settings.requests))} to {settings.base}"
+        return f"{counted(len(settings.requests), 'request')} to {settings.base}"
     if source.startswith(("http://", "https://")):
         return "as its document at another place says: `python -m bot doctor` reads it"
     try:
@@ -38,10 +39,5 @@ def known(name: str, settings: RestServiceSettings) -> str:
     except BotError as error:
         return f"NOT USED: {error}"
     names = {each.name for each in described.operations}
-    text = f"{requests_in_words(len(names) + len(settings.requests))} to {described.base}"
+    text = f"{counted(len(names) + len(settings.requests), 'request')} to {described.base}"
     return one_line("; ".join([text, *described.problems]), MOST_CHARACTERS)
-
-
-def requests_in_words(number: int) -> str:
-    """Return a number of requests."""
-    return "1 request" if number == 1 else f"{number} requests"

@@ -12,15 +12,6 @@ _Path = Annotated[str, StringConstraints(pattern=r"^/")]
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
 
-def _is_origin(value: str) -> bool:
-    parts = urlsplit(value)
-    return (
-        parts.scheme in ("http", "https")
-        and bool(parts.hostname)
-        and not (parts.username or parts.query or parts.fragment)
-    )
-
-
 class RequestSettings(Settings):
     """One request that is written down by hand."""
 
@@ -106,7 +97,9 @@ class RestServiceSettings(Settings):
     @field_validator("base")
     @classmethod
     def _is_an_address(cls, value: str | None) -> str | None:
-        if value is not None and not _is_origin(value):
+        parts = urlsplit(value or "")
+        wrong = parts.username or parts.query or parts.fragment or not parts.hostname
+        if value is not None and (wrong or parts.scheme not in ("http", "https")):
             raise ValueError(
                 "must be an address like https://host/api, without query; secrets belong into "
                 "`headers` or `query`"

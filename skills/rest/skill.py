@@ -1,13 +1,13 @@
 """REST: the operations of services without a skill of their own, one skill for each service."""
 
-from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 from bot.net.addresses import AnyAddress
 from bot.net.guard import open_guarded
-from skills.base import Skill, Tool
+from skills.base import Skill
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
-from skills.rest.services import RestService, RestServices
+from skills.rest.services import RestServices
 from skills.rest.settings import RestSettings
 
 GUIDE = """\
@@ -23,14 +23,10 @@ def build(services: RestServices) -> list[Skill]:
             description=f"Requests to the service {service.name}.",
             # Once only: the guides of all skills are in one prompt.
             guide=GUIDE if number == 0 else "",
-            live=_tools_of(service),
+            live=partial(getattr, service, "tools"),
         )
         for number, service in enumerate(services.services.values())
     ]
-
-
-def _tools_of(service: RestService) -> Callable[[], tuple[Tool, ...]]:
-    return lambda: service.tools
 
 
 async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
