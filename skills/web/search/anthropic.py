@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -78,38 +78,29 @@ class ClaudeSearch:
         self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
     ) -> tuple[Hit, ...]:
         """Return the pages found, best first."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + self._seconds
+        # As JSON, so that no part of the query can look like its end.
+        said = {"role": "user", "content": f"Query: {json.dumps(query, ensure_ascii=False)}"}
+        blocks: list[Json] = []
         try:
-            until = asyncio.get_running_loop().time() + self._seconds
             async with asyncio.timeout(self._seconds):
-                blocks = await self._blocks(query, spent, until, background=background)
+                for _ in range(1 + GO_ON):
+                    answered = {"role": "assistant", "content": list(blocks)}
+                    more, paused = await self._patience.ask(
+                        partial(self._ask, [said, answered] if blocks else [said], spent),
+                        name=self.model,
+                        seconds=until - clock() - ASIDE_SECONDS,
+                        background=background,
+                    )
+                    blocks += more
+                    if not paused:
+                        break
                 return found_in(blocks)[:most]
         except TimeoutError:
             raise SearchError(_TOO_SLOW) from None
         except ModelError as error:
             raise SearchError(str(error)) from error
-
-    async def _blocks(
-        self, query: str, spent: Spent, until: float, *, background: bool
-    ) -> list[Json]:
-        """Return all content blocks of the answer, over several requests if the provider pauses."""
-        clock = asyncio.get_running_loop().time
-        # As JSON, so that no part of the query can look like its end.
-        said = {"role": "user", "content": f"Query: {json.dumps(query, ensure_ascii=False)}"}
-        messages: list[Json] = [said]
-        blocks: list[Json] = []
-        for _ in range(1 + GO_ON):
-            ask = partial(self._ask, messages, spent)
-            more, paused = await self._patience.ask(
-                ask,
-                name=self.model,
-                seconds=until - clock() - ASIDE_SECONDS,
-                background=background,
-            )
-            blocks += more
-            if not paused:
-                break
-            messages = [said, {"role": "assistant", "content": list(blocks)}]
-        return blocks
 
     async def _ask(self, messages: list[Json], spent: Spent) -> tuple[list[Json], bool]:
         """Return the blocks of one response, and True if the provider paused it."""
@@ -125,7 +116,10 @@ class ClaudeSearch:
         estimate = partial(estimate_tokens, json.dumps(request))
         try:
             response = await sdk.create_raw(**request)
-            return _read(response.http_response.json(), estimate, spent)
+            document = response.http_response.json()
+            blocks: list[Json] = [block for block in document["content"] if block["type"]]
+            spent(usage_of(document.get("usage") or {}, blocks, estimate))
+            return blocks, document.get("stop_reason") == "pause_turn"
         except asyncio.CancelledError:
             # The provider had started and may charge for the request.
             spent(Usage(input=estimate()))
@@ -138,13 +132,6 @@ class ClaudeSearch:
         except (ValueError, *MALFORMED) as error:
             spent(Usage(input=estimate()))
             raise failures.unreadable(NAME, error) from error
-
-
-def _read(document: Json, estimate: Callable[[], int], spent: Spent) -> tuple[list[Json], bool]:
-    """Return the blocks of a response, and True if it was paused; report its usage to `spent`."""
-    blocks: list[Json] = [block for block in document["content"] if block["type"]]
-    spent(usage_of(document.get("usage") or {}, blocks, estimate))
-    return blocks, document.get("stop_reason") == "pause_turn"
 
 
 def found_in(blocks: Sequence[Json]) -> tuple[Hit, ...]:
@@ -166,10 +153,14 @@ def found_in(blocks: Sequence[Json]) -> tuple[Hit, ...]:
     unique: dict[str, Json] = {}
     for page in filter(_has_url, pages):
         unique.setdefault(page["url"], page)
-    told = [
-        {"title": page.get("title"), "url": url, "text": _text(page, quotes.get(url, []))}
-        for url, page in unique.items()
-    ]
+    told: list[Json] = []
+    for url, page in unique.items():
+        # Its age, if known, followed by its quotes.
+        age, cited = page.get("page_age"), " … ".join(quotes.get(url, [])[:MOST_QUOTES])
+        parts = [age if isinstance(age, str) and age.strip() else "", cited]
+        told.append(
+            {"title": page.get("title"), "url": url, "text": " · ".join(filter(None, parts))}
+        )
     return hits(told, "text")
 
 
@@ -188,10 +179,3 @@ def _quotes(blocks: Sequence[Json]) -> dict[str, list[str]]:
                 if text.strip() and text.strip() not in known:
                     known.append(text.strip())
     return quotes
-
-
-def _text(page: Json, quotes: list[str]) -> str:
-    """Return the age of a page, if known, followed by its quotes."""
-    age = page.get("page_age")
-    parts = [age] if isinstance(age, str) and age.strip() else []
-    return " · ".join([*parts, " … ".join(quotes[:MOST_QUOTES])] if quotes else parts)

@@ -1,5 +1,6 @@
 """Searches with services that have a search API: a new one is a row of `SERVICES`."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -7,11 +8,11 @@ from pydantic import SecretStr
 
 from bot.net.web import Site
 from bot.values import Json
-from skills.web.search.base import Hit, Spent, check_status, hits, read_json, uncounted
+from skills.web.search.base import Hit, SearchError, Spent, hits, uncounted
 
-_WRONG_KEY = "Tell the person that an admin must look at the key, `search.api_key`."
+_WRONG_KEY = "Tell the user that an admin must look at the key, `search.api_key`."
 _NO_JSON = (
-    "Tell the person that an admin must allow the format `json` there: `search.formats` in its "
+    "Tell the user that an admin must allow the format `json` there: `search.formats` in its "
     "settings.yml."
 )
 
@@ -93,9 +94,22 @@ class ServiceSearch:
         service = self.service
         request = service.request(query, most, self.api_key.get_secret_value())
         answer = await self.site.ask(service.path, **request)
-        check_status(self.site.name, answer, refused=service.refused)
-        found: object = read_json(self.site.name, answer)
+        if answer.status in {401, 402, 403, 422}:
+            raise SearchError(f"{service.name} does not let me search. {service.refused}")
+        if answer.status == 429:
+            raise SearchError(
+                f"{service.name} allows no more searches for now. Try later, or do without."
+            )
+        try:
+            found = json.loads(answer.content) if answer.status == 200 else None
+        # `RecursionError`: the document is nested too deeply.
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise SearchError(
+                f"{service.name} gives no usable answer now. Try again later, or do without."
+            )
         if service.within:
-            found = found.get(service.within) if isinstance(found, dict) else None
+            found = found.get(service.within)
         results = found.get("results") if isinstance(found, dict) else None
         return hits(results, service.text_key)[:most]

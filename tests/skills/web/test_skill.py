@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from bot.agent.messages import Usage
 from bot.agent.permissions import Decision, Permissions, read_rules
 from bot.errors import ToolError
-from bot.net.base import UNREACHABLE, PageFetcher
+from bot.net.base import UNREACHABLE
+from bot.net.web import Web
 from bot.values import Identity, Json
 from skills.base import Effects, Skill, ToolContext
 from skills.web import skill
+from skills.web.addresses import AddressPolicy
 from skills.web.search.base import Hit, SearchProvider, Spent, uncounted
 from skills.web.skill import PART_CHARACTERS, WARNING, in_parts
 from tests.fakes.around import caller as caller_of_a_run
@@ -45,7 +47,7 @@ class FakeSearch:
         return self.hits
 
 
-class AllowingPolicy:
+class AllowingPolicy(AddressPolicy):
     """Lets every address be read, and keeps those that were found."""
 
     def __init__(self) -> None:
@@ -62,9 +64,9 @@ class AllowingPolicy:
 
 
 def build(
-    web: PageFetcher | None,
+    web: Web | None,
     search: SearchProvider | None = None,
-    policy: skill.Policy | None = None,
+    policy: AddressPolicy | None = None,
 ) -> Skill:
     return skill.build(web, search, policy=policy or AllowingPolicy())
 
