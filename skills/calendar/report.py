@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from bot.checks import some
 from bot.values import Sections
-from skills.calendar.settings import CalendarSettings, CalendarsSettings
+from skills.calendar.settings import CalendarsSettings
 
 TITLE = "Calendars"
 
@@ -16,10 +16,7 @@ def lines(config: Sections, _: Mapping[str, str]) -> Iterator[str]:
     if not on:
         yield "none: see `calendar.calendars`"
     for name, each in on.items():
-        yield f"{name}: {_whose(each)}, {'events may be added' if each.write else 'read only'}"
-
-
-def _whose(calendar: CalendarSettings) -> str:
-    if calendar.people is None:
-        return "everyone's"
-    return f"of {some(calendar.people, 'person', 'people')}" if calendar.people else "nobody's"
+        whose = "everyone's" if each.people is None else "nobody's"
+        if each.people:
+            whose = f"of {some(each.people, 'person', 'people')}"
+        yield f"{name}: {whose}, {'events may be added' if each.write else 'read only'}"

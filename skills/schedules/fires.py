@@ -11,7 +11,7 @@ from bot.events import AnnouncementDue, EventBus
 from bot.run_texts import status_text
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller, RunRequest
-from bot.values import Clock, Identity, Role, RunStatus, derived_run_id
+from bot.values import Clock, Role, RunStatus, derived_run_id
 from db import conversations, outbox, schedules, users
 from db.database import Database, Transaction
 from db.schedules import EndedFire, Fire, Schedule
@@ -110,6 +110,17 @@ class Fires:
                 await self._announce(tx, fire.schedule, key, wording.skipped(fire))
             self.events.publish(AnnouncementDue(key=key))
             return
+        place = fire.schedule.place
+        async with self.database.transaction() as tx:
+            # The conversation that is open in the place now.
+            conversation_id = await conversations.find_or_open(tx, owner.identity, place, now)
+        caller = Caller(
+            user=owner.identity,
+            role=Role.USER,
+            place=place,
+            conversation_id=conversation_id,
+            call_key=_key(fire),
+        )
         request = RunRequest(
             task=fire.schedule.task,
             label=wording.label(fire, now),
@@ -117,26 +128,13 @@ class Fires:
             context=wording.context(fire, now),
         )
         try:
-            spawned = await self.manager.spawn(request, await self._caller(fire, owner.identity))
+            spawned = await self.manager.spawn(request, caller)
         except DatabaseUnreachableError:
             raise
         except BotError as error:
             await self._refuse(fire, str(error))
             return
         await self._close(fire, "started", spawned.run.id)
-
-    async def _caller(self, fire: Fire, owner: Identity) -> Caller:
-        """Return the owner as the caller, in the conversation that is open in the place now."""
-        place = fire.schedule.place
-        async with self.database.transaction() as tx:
-            conversation_id = await conversations.find_or_open(tx, owner, place, self.now())
-        return Caller(
-            user=owner,
-            role=Role.USER,
-            place=place,
-            conversation_id=conversation_id,
-            call_key=_key(fire),
-        )
 
     async def _refuse(self, fire: Fire, reason: str) -> None:
         """Record that a fire's run was refused: notify its owner and count a failure."""
@@ -153,8 +151,7 @@ class Fires:
         async with self.database.transaction() as tx:
             await schedules.close(tx, fire, status, run_id)
 
-    # -- outcomes
-    # ------------------------------------------------------------------------------------
+    # -- outcomes ----------------------------------------------------------------------------------
 
     async def _record_outcome(self, item: EndedFire) -> None:
         """Record the outcome of a fire's run."""

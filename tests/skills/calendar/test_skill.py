@@ -139,7 +139,7 @@ async def test_a_stranger_with_no_calendar_is_told_that_there_is_none(
     caller = Caller(skill, bob, clock)
 
     for arguments in ({}, {"calendar": "hers"}):
-        with pytest.raises(ToolError, match="There is no calendar for this person"):
+        with pytest.raises(ToolError, match="There is no calendar for this user"):
             await caller.call("calendar_list", **arguments)
 
 
@@ -150,7 +150,7 @@ async def test_a_list_without_people_is_nobody_and_only_without_a_list_it_is_eve
     nobodys, everyones = skill_of(team={**where, "people": []}), skill_of(team=where)
 
     for person in (alice, bob):
-        with pytest.raises(ToolError, match="There is no calendar for this person"):
+        with pytest.raises(ToolError, match="There is no calendar for this user"):
             await Caller(nobodys, person, clock).call("calendar_list")
         with pytest.raises(ToolError, match="The calendar team cannot be reached"):
             await Caller(everyones, person, clock).call("calendar_list")
@@ -341,7 +341,7 @@ async def test_a_calendar_that_is_switched_off_is_none(
 ) -> None:
     skill = skill_of(off=account(radicale, "alice", enabled=False, write=True))
 
-    with pytest.raises(ToolError, match="There is no calendar for this person"):
+    with pytest.raises(ToolError, match="There is no calendar for this user"):
         await Caller(skill, alice, clock).call("calendar_list", calendar="off")
     assert [tool.name for tool in skill.tools] == ["calendar_list"]
 
