@@ -46,7 +46,7 @@ from bot.logs import quiet
 from bot.models.catalog import Models
 from bot.platforms.base import Outlet
 from bot.running import Bot
-from bot.subagents.active import ActiveRuns
+from bot.subagents.active import ActiveRuns, Restarts
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.endings import Endings
 from bot.subagents.inner import InnerRuns
@@ -54,7 +54,6 @@ from bot.subagents.manager import SubagentManager
 from bot.subagents.planning import RunPlanner
 from bot.subagents.progress import Cards
 from bot.subagents.records import Records
-from bot.subagents.restarts import Restarts
 from bot.subagents.run_factory import RunFactory
 from bot.subagents.runner import Runner
 from bot.subagents.settling import Settling

@@ -54,7 +54,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
     limit = manager.longest_wait_seconds
 
     def agent_meant(arguments: Json) -> tuple[str, ...]:
-        return (manager.agent_meant(arguments.get("agent")),)
+        return (manager.planner.agent_meant(arguments.get("agent")),)
 
     @tool(
         main_agent_only=True,

@@ -25,10 +25,8 @@ from bot.events import AnnouncementDue, EventBus, TurnWaiting
 from bot.logs import bound
 from bot.models.base import Model
 from bot.platforms.base import Outlet, ReplyStream
-from bot.subagents.active import ActiveRuns, CancelReason
-from bot.subagents.budget import Unlimited
-from bot.subagents.clock import WorkClock
-from bot.subagents.restarts import Restarts
+from bot.subagents.active import ActiveRuns, CancelReason, Restarts
+from bot.subagents.budget import Unlimited, WorkClock
 from bot.subagents.run_factory import opaque
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
@@ -154,7 +152,7 @@ class Turns:
         self.active.by_id[turn.id].clocks = (clock,)
         try:
             async with asyncio.timeout(clock.hard_left()) as limit:
-                clock.cuts_off(limit)
+                clock.limit = limit
                 return await self._ask_agent(turn, clock, reply)
         except Exception as error:
             said = reply.progress.partial_text()

@@ -1,15 +1,23 @@
-"""The runs that are being executed in this process."""
+"""The work that is executed in this process, and its restart after crashes."""
 
 import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 
-from bot.subagents.clock import WorkClock
+from bot.subagents.budget import WorkClock
 from bot.subagents.requests import PRIVATE
-from db import run_messages, runs
-from db.database import Database
+from bot.tasks import Tasks
+from db import run_messages, runs, workers
+from db.database import Database, Transaction
+
+#: Crashes within this period that make the next start resume one piece at a time.
+CRASHES = 2
+WITHIN = timedelta(minutes=10)
+#: Resumed work that runs for this long without a crash allows the next piece to start.
+TRIAL_SECONDS = 20.0
 
 
 class CancelReason(StrEnum):
@@ -29,14 +37,12 @@ class ActiveRun:
         has_messages: Whether a message may be waiting.
         clocks: The run's clock, and the clocks of everything that waits for the run. All of them
             are paused while the run waits for its owner.
-        private: Whether a message to the run holds private material.
     """
 
     task: asyncio.Task[None]
     reason: CancelReason | None = None
     has_messages: bool = False
     clocks: tuple[WorkClock, ...] = ()
-    private: bool = False
     _notified: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -128,18 +134,18 @@ class ActiveRuns:
             self.by_id[run_id].has_messages = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunInbox:
-    """The `MessageInbox` of one run; queries the database only if a message may have arrived."""
+    """The `MessageInbox` of one run; queries the database only if a message may have arrived.
+
+    Attributes:
+        private: Whether a message has brought private material.
+    """
 
     database: Database
     run_id: str
     active: ActiveRun
-
-    @property
-    def private(self) -> bool:
-        """True once a message has brought private material."""
-        return self.active.private
+    private: bool = False
 
     async def take(self) -> Sequence[tuple[str, str]]:
         """Return (id, text) of the messages that have arrived and were not read."""
@@ -148,5 +154,34 @@ class RunInbox:
         self.active.has_messages = False
         async with self.database.snapshot() as tx:
             run = await runs.get(tx, self.run_id)
-            self.active.private = run is not None and bool(run.metadata.get(PRIVATE))
+            self.private = run is not None and bool(run.metadata.get(PRIVATE))
             return await run_messages.unread(tx, self.run_id)
+
+
+@dataclass(slots=True)
+class Restarts:
+    """Lets interrupted work of this process start, all at once or one piece at a time.
+
+    When one piece starts at a time, the latest piece caused a crash of the process: the crash
+    counts against that piece only.
+    """
+
+    tasks: Tasks
+    _trial: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _on_trial: str = ""
+
+    async def must_wait(self, tx: Transaction, work_id: str) -> bool:
+        """Return True if this interrupted work must `wait` for its turn before it starts."""
+        return self._on_trial != work_id and await workers.recent_crashes(tx, WITHIN) >= CRASHES
+
+    async def wait(self, work_id: str) -> None:
+        """Wait until no other resumed work is on trial, then put this work on trial."""
+        await self._trial.acquire()
+        self._on_trial = work_id
+        self.tasks.later(TRIAL_SECONDS, lambda: self.passed(work_id), name=f"trial {work_id}")
+
+    def passed(self, work_id: str) -> None:
+        """Let the next piece start, if this work is on trial: it made a step, or it has ended."""
+        if self._on_trial == work_id:
+            self._on_trial = ""
+            self._trial.release()

@@ -52,10 +52,7 @@ class AnswerWaiter:
     now: Clock = field(kw_only=True)
     _asking: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     #: The waiting status of an earlier attempt, until the run holds a slot again.
-    _left_waiting: RunStatus | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._left_waiting = self.run.status if self.run.status in WAITING else None
+    _left_waiting: RunStatus | None = field(init=False, default=None)
 
     async def resume(self) -> None:
         """Continue a wait of an earlier attempt: regain a slot if all questions have been answered.
@@ -63,8 +60,9 @@ class AnswerWaiter:
         Raises:
             FencedError: Another process has taken the run over, or it has ended.
         """
-        if self._left_waiting is None:
+        if self.run.status not in WAITING:
             return
+        self._left_waiting = self.run.status
         async with self.database.snapshot() as tx:
             open_ones = await run_questions.open_of_many(tx, [self.run.id])
         if not open_ones:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from bot.agent.sanitizer import LARGE, for_model, stored
 from bot.events import (
@@ -26,23 +26,15 @@ from db.database import Database, Transaction
 from db.runs import Run
 
 
+@dataclass(frozen=True, slots=True)
 class Endings:
     """Ends runs. The first end is stored; every later end changes nothing."""
 
-    def __init__(
-        self,
-        database: Database,
-        settings: SubagentSettings,
-        events: EventBus,
-        *,
-        cards: Cards,
-        now: Clock,
-    ) -> None:
-        self._database = database
-        self._settings = settings
-        self._events = events
-        self._cards = cards
-        self._now = now
+    database: Database
+    settings: SubagentSettings
+    events: EventBus
+    cards: Cards = field(kw_only=True)
+    now: Clock = field(kw_only=True)
 
     async def end(self, run: Run, outcome: Outcome, *, attempt: int | None) -> Run | None:
         """Store the outcome with its announcement, and admit the next queued runs.
@@ -57,7 +49,7 @@ class Endings:
         """
         stopper = None
         if outcome.status is RunStatus.CANCELLED:
-            async with self._database.snapshot() as tx:
+            async with self.database.snapshot() as tx:
                 stopper = await users.stopper_of(tx, run.id)
         if stopper is not None and not outcome.error:
             outcome = replace(outcome, error=wording.STOPPED_BY_ADMIN)
@@ -66,20 +58,20 @@ class Endings:
         if outcome.status is RunStatus.COMPLETED and (why := wording.reason(run, outcome)):
             report = f"{why}\n\n{report}"
         wrapped = await wrap(run, outcome.status, report or outcome.error)
-        async with self._database.admission() as tx:
+        async with self.database.admission() as tx:
             over = await runs.finish(
-                tx, run.id, self._values(run, outcome, text), attempt=attempt, now=self._now()
+                tx, run.id, self._values(run, outcome, text), attempt=attempt, now=self.now()
             )
             if over is None:
                 return None
-            withdrawn = await run_questions.withdraw(tx, over.id, self._now())
+            withdrawn = await run_questions.withdraw(tx, over.id, self.now())
             due, woken = await self._announce(tx, over, wrapped)
             # A card from before a restart, which this process has not updated yet.
             owner = await users.get(tx, over.user_id) if over.card_message_id else None
-            promoted = await self._promote(tx)
+            promoted = await admission.promote(tx, self.settings.slots, self.now())
         if owner is not None:
-            self._cards.track(replace(over, status=run.status), owner.identity)
-        publish = self._events.publish
+            self.cards.track(replace(over, status=run.status), owner.identity)
+        publish = self.events.publish
         known = {"run_id": over.id, "user_id": over.user_id}
         publish(RunStatusChanged(**known, old=run.status, new=over.status))
         publish(
@@ -142,7 +134,7 @@ class Endings:
                 role="result",
                 text=wrapped,
                 run_id=run.id,
-                now=self._now(),
+                now=self.now(),
                 foreign=True,
             )
         if run.announce == "silent":
@@ -158,7 +150,7 @@ class Endings:
             text=wording.report(run, unread=unread),
             footer=wording.footer(run),
         )
-        await outbox.put(tx, item, self._now(), status="held" if held else "pending")
+        await outbox.put(tx, item, self.now(), status="held" if held else "pending")
         if not worded or await runs.unfinished_in_batch(tx, run):
             return not held, False
         if not held and not await outbox.any_held(tx, run.id):
@@ -173,18 +165,15 @@ class Endings:
             user=user.identity,
             place=run.place,
             message_id=message_id,
-            now=self._now(),
+            now=self.now(),
             kind="summary",
         )
         return not held, True
 
-    async def _promote(self, tx: Transaction) -> Sequence[Run]:
-        return await admission.promote(tx, self._settings.slots, self._now())
-
     async def promote(self) -> None:
         """Admit queued runs to free slots, for instance after a change of the caps or a crash."""
-        async with self._database.admission() as tx:
-            promoted = await self._promote(tx)
+        async with self.database.admission() as tx:
+            promoted = await admission.promote(tx, self.settings.slots, self.now())
         self._publish_admitted(promoted)
 
     def _publish_admitted(self, promoted: Sequence[Run]) -> None:
@@ -192,10 +181,10 @@ class Endings:
             if run.status is RunStatus.RUNNING:
                 continue  # the run was waiting for its owner, and its worker polls the status
             known = {"run_id": run.id, "user_id": run.user_id}
-            self._events.publish(
+            self.events.publish(
                 RunStatusChanged(old=RunStatus.QUEUED, new=RunStatus.ACCEPTED, **known)
             )
-            self._events.publish(admitted(run))
+            self.events.publish(admitted(run))
 
 
 def admitted(run: Run) -> RunAdmitted:

@@ -78,10 +78,6 @@ class SubagentManager:
         """
         return self.settings.sync_timeout_seconds + LONGEST_WAIT_SECONDS
 
-    def agent_meant(self, name: object) -> str:
-        """Return the name of the agent that would execute a run requested for `name`."""
-        return self.planner.agent_meant(name)
-
     # -- admission -------------------------------------------------------------------------------
 
     async def spawn(self, request: RunRequest, caller: Caller) -> Spawned:
@@ -92,10 +88,7 @@ class SubagentManager:
             NotAllowedError: Subagents are off, or the caller is a run that may not start runs.
             BadRequestError: The request is invalid.
         """
-        spawned = await self._request(request, caller, mode="async")
-        if spawned.new and spawned.position is None:
-            self.events.publish(admitted(spawned.run))
-        return spawned
+        return await self._request(request, caller, mode="async")
 
     async def delegate(self, request: RunRequest, caller: Caller) -> str:
         """Execute a task within the turn and return its wrapped result.
@@ -170,8 +163,6 @@ class SubagentManager:
             await whiteboard.copy(tx, before.id, spawned.run.id)
             await commands.apply(tx, caller.command_id, self.now())
         self._publish(spawned.run, owner.identity)
-        if spawned.position is None:
-            self.events.publish(admitted(spawned.run))
         return spawned
 
     def _guard(self, caller: Caller) -> None:
@@ -217,6 +208,8 @@ class SubagentManager:
                 token_budget=run.token_budget,
             )
         )
+        if run.status is RunStatus.ACCEPTED and run.mode == "async":
+            self.events.publish(admitted(run))
 
     # -- messages and stopping -------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from bot.events import (
     RunStatusChanged,
 )
 from bot.platforms.base import CardStep, RunCard
-from bot.subagents.clock import WorkClock
+from bot.subagents.budget import WorkClock
 from bot.values import Identity, StepState
 from db.runs import Run
 

@@ -4,21 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bot.values import Identity, Json, Place, Role
-from db.runs import Run
+from db.runs import Run as Run  # noqa: PLC0414 - skills see only this module
 from skills.base import ToolContext
-
-__all__ = [
-    "ASKED_MODEL",
-    "CONTINUES",
-    "FOREIGN",
-    "OWN_WORKSPACE",
-    "PRIVATE",
-    "ROOT",
-    "Caller",
-    "Run",
-    "RunRequest",
-    "Spawned",
-]
 
 #: Keys of a run's metadata: the task was written from a prompt with foreign content, or with
 #: private material.

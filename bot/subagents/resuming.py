@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bot.agent.context import fit, noted
+from bot.agent.context import noted
 from bot.agent.journal import entries_of
 from bot.agent.messages import (
     Answer,
@@ -12,12 +12,11 @@ from bot.agent.messages import (
     ToolCall,
     ToolResult,
     ToolResults,
-    UserMessage,
     from_json,
     to_json,
 )
 from bot.agent.progress import Progress
-from bot.agent.sanitizer import for_model, one_line
+from bot.agent.sanitizer import for_model
 from bot.errors import BadRequestError
 from bot.run_texts import status_text
 from bot.subagents.shown_calls import question_id
@@ -26,11 +25,7 @@ from db import run_messages, run_questions, runs, steps
 from db.database import Transaction
 from db.runs import Run
 
-#: The largest share of a run's token budget for the carried transcript in its first prompt.
-SHARE_OF_BUDGET = 1 / 3
-LEAST_TOKENS = 1_000
-#: The most calls and runs that are listed, and the most characters of each.
-MOST_CALLS, CALL_CHARACTERS = 60, 150
+#: The most characters of the result of a nested run.
 RESULT_CHARACTERS = 4_000
 
 NOTE = (
@@ -45,7 +40,6 @@ MAY_HAVE_RUN = (
     "call it again. If it changes something, check what it changed first, and tell the person."
 )
 NOT_CALLED = "{tool} was not called: the earlier run ended while this call waited for a yes."
-LEFT_OUT = "Calls of the earlier run that are left out above. They were made:\n{calls}"
 UNREAD = "A message from the user, which the earlier run did not read:\n{text}"
 STARTED = "Runs that the earlier run started. You cannot reach them:\n{runs}"
 
@@ -165,47 +159,3 @@ def _line(run: Run) -> str:
     words = status_text(run.status).words
     result = for_model(run.result, run_id=run.id, status=words, limit=RESULT_CHARACTERS)
     return f"{line}\n{result}"
-
-
-def beginning(
-    task: UserMessage, document: Json | None, *, budget: int, result_characters: int
-) -> list[Message]:
-    """Return the first messages of a run: its task, and the carried transcript.
-
-    A transcript that exceeds its share of the budget loses its older part, but keeps the list of
-    the calls in that part.
-
-    Args:
-        task: The first message.
-        document: The carried transcript, as `Carried.document`; `None` for none.
-        budget: The token budget of the run.
-        result_characters: The most characters of a tool result.
-    """
-    if document is None:
-        return [task]
-    whole = [task, *map(from_json, document["messages"])]
-    tokens = max(LEAST_TOKENS, int(budget * SHARE_OF_BUDGET))
-    shown = list(fit(whole, tokens=tokens, result_characters=result_characters))
-    there = _answers(shown)
-    failed = {
-        result.call_id
-        for message in whole
-        if isinstance(message, ToolResults)
-        for result in message.results
-        if result.failed
-    }
-    left_out = [
-        f"- {one_line(f'{call.name}({call.arguments})', CALL_CHARACTERS)}"
-        + (" – failed" if call.id in failed else "")
-        for answer in _answers(whole)
-        for call in answer.calls
-        if answer not in there
-    ]
-    if left_out:
-        calls = "\n".join(left_out[-MOST_CALLS:])
-        shown[-1] = noted(shown[-1], LEFT_OUT.format(calls=calls))
-    return shown
-
-
-def _answers(messages: Sequence[Message]) -> list[Answer]:
-    return [message for message in messages if isinstance(message, Answer)]

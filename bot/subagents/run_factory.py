@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from bot.agent.base_agent import BaseAgent
-from bot.agent.context import noted, run_prompt, run_task, servers_away
+from bot.agent.context import fit, noted, run_prompt, run_task, servers_away
 from bot.agent.journal import StoredJournal
-from bot.agent.messages import Message
-from bot.agent.permissions import PermissionRules, Permissions, read_rules
+from bot.agent.messages import Answer, Message, ToolResults, from_json
+from bot.agent.permissions import Permissions, read_rules
 from bot.agent.progress import Progress
 from bot.agent.protocols import AgentConfig, AgentContext
+from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
 from bot.catalog.agents import AgentDefinition, Agents, find
@@ -19,14 +20,12 @@ from bot.events import EventBus
 from bot.models.base import Model
 from bot.subagents.active import ActiveRun, RunInbox
 from bot.subagents.asking import OwnerQuestions
-from bot.subagents.budget import Budget
-from bot.subagents.clock import WorkClock
+from bot.subagents.budget import Budget, WorkClock
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import RunReporter
 from bot.subagents.requests import CONTINUES, FOREIGN, OWN_WORKSPACE, PRIVATE, ROOT
-from bot.subagents.resuming import beginning
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, Role
+from bot.values import Clock, Identity, Json, Role
 from db import steps
 from db.database import Database
 from db.runs import Run
@@ -34,6 +33,13 @@ from db.steps import StepWriter
 from skills.base import Tool, ToolContext
 from skills.mcp.tools import is_of
 
+#: The largest share of a run's token budget for the carried transcript in its first prompt.
+SHARE_OF_BUDGET = 1 / 3
+LEAST_TOKENS = 1_000
+#: The most calls that are listed, and the most characters of each.
+MOST_CALLS, CALL_CHARACTERS = 60, 150
+
+LEFT_OUT = "Calls of the earlier run that are left out above. They were made:\n{calls}"
 LACKED = "It worked without these MCP servers, which were not connected: {servers}."
 
 
@@ -101,8 +107,9 @@ class RunFactory:
     def _toolbox(self, run: Run, definition: AgentDefinition, questions: OwnerQuestions) -> Toolbox:
         """Return the tools of a run, limited by its own rules and those of all its callers."""
         permissions = self.permissions
-        for rules in (*callers_rules(run), definition.permissions):
-            permissions = permissions.within(rules)
+        for rules in run.metadata.get("permissions", ()):
+            permissions = permissions.within(read_rules(rules))
+        permissions = permissions.within(definition.permissions)
         approvals = definition.approvals or self.settings.approvals
         return Toolbox(
             self.tools_of(run),
@@ -164,14 +171,14 @@ class RunFactory:
             run: The run.
             away: The MCP servers whose tools the run lacks.
         """
+        zone = self.agent_settings.timezone
+        began = (run.started_at or run.created_at).astimezone(ZoneInfo(zone))
+        time = f"{began:%A %d %B %Y, %H:%M} ({zone})"
         carried = None
         if CONTINUES in run.metadata:
             async with self.database.snapshot() as tx:
                 carried = await steps.carried(tx, run.id)
-        zone = self.agent_settings.timezone
-        began = (run.started_at or run.created_at).astimezone(ZoneInfo(zone))
-        time = f"{began:%A %d %B %Y, %H:%M} ({zone})"
-        messages = beginning(
+        messages = with_carried(
             run_task(run.task, run.context, time=time),
             carried,
             budget=run.token_budget,
@@ -200,9 +207,38 @@ class RunFactory:
         return LACKED.format(servers=", ".join(lacked)) if lacked else ""
 
 
-def callers_rules(run: Run) -> tuple[PermissionRules, ...]:
-    """Return the rules of the run's caller and of all callers above it."""
-    return tuple(read_rules(rules) for rules in run.metadata.get("permissions", ()))
+def with_carried(
+    task: Message, document: Json | None, *, budget: int, result_characters: int
+) -> list[Message]:
+    """Return the first messages of a run: its task, and the carried transcript.
+
+    A transcript that exceeds its share of the budget loses its older part, but keeps the list of
+    the calls in that part.
+
+    Args:
+        task: The first message.
+        document: The carried transcript, as `Carried.document`; `None` for none.
+        budget: The token budget of the run.
+        result_characters: The most characters of a tool result.
+    """
+    if document is None:
+        return [task]
+    whole = [task, *map(from_json, document["messages"])]
+    tokens = max(LEAST_TOKENS, int(budget * SHARE_OF_BUDGET))
+    shown = list(fit(whole, tokens=tokens, result_characters=result_characters))
+    results = [each for one in whole if isinstance(one, ToolResults) for each in one.results]
+    failed = {result.call_id for result in results if result.failed}
+    left_out = [
+        f"- {one_line(f'{call.name}({call.arguments})', CALL_CHARACTERS)}"
+        + (" – failed" if call.id in failed else "")
+        for answer in whole
+        if isinstance(answer, Answer) and answer not in shown
+        for call in answer.calls
+    ]
+    if left_out:
+        calls = "\n".join(left_out[-MOST_CALLS:])
+        shown[-1] = noted(shown[-1], LEFT_OUT.format(calls=calls))
+    return shown
 
 
 def own_workspace(run: Run) -> str:

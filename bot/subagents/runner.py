@@ -12,13 +12,11 @@ from bot.agent.progress import AgentResult, Progress
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.events import EventBus, RunStarted, RunStatusChanged
 from bot.logs import bound
-from bot.subagents.active import ActiveRun, ActiveRuns, CancelReason
+from bot.subagents.active import ActiveRun, ActiveRuns, CancelReason, Restarts
 from bot.subagents.asking import OwnerQuestions
-from bot.subagents.budget import Unlimited
-from bot.subagents.clock import WorkClock
-from bot.subagents.endings import Endings
+from bot.subagents.budget import Unlimited, WorkClock
 from bot.subagents.progress import Cards
-from bot.subagents.restarts import Restarts
+from bot.subagents.endings import Endings
 from bot.subagents.run_factory import RunFactory
 from bot.subagents.summaries import Summaries
 from bot.subagents.wording import Outcome
@@ -97,14 +95,16 @@ class Runner:
             if not stopped and (active.reason is not None or run.mode != "sync"):
                 raise  # another process resumes the run
             error = "" if stopped else "The turn that waited for it was ended."
-            outcome = Outcome(status=RunStatus.CANCELLED, text=progress.partial_text(), error=error)
-            await self._end(run, _measured(outcome, progress, clock))
+            text = progress.partial_text()
+            result = AgentResult(status=RunStatus.CANCELLED, text=text, error=error)
+            outcome = _outcome(result, progress, clock)
+            await self._shielded(self._end(run, outcome))
             if not stopped:
                 raise  # the cancellation of the turn that waited for this run continues
             return
         finally:
             self.active.leave(run.id, active)
-        await self._end(run, outcome)
+        await self._shielded(self._end(run, outcome))
 
     async def _claim(self, run_id: str) -> tuple[Run, Identity, bool] | None:
         """Begin an attempt; return the run, its owner, and True if a message waits for it."""
@@ -135,7 +135,8 @@ class Runner:
             return None
         silent_for = (self.now() - before.updated_at).total_seconds()
         if silent_for > LOST_AFTER_SECONDS:
-            await self._end(run, await self.stored_outcome(run, Outcome(status=RunStatus.LOST)))
+            outcome = await self.stored_outcome(run, Outcome(status=RunStatus.LOST))
+            await self._shielded(self._end(run, outcome))
             return None
         self.cards.track(run, owner.identity)
         known = {"run_id": run.id, "user_id": run.user_id}
@@ -164,16 +165,16 @@ class Runner:
             return await self.stored_outcome(run, over)
         try:
             async with asyncio.timeout(clock.hard_left()) as limit:
-                clock.cuts_off(limit)
+                clock.limit = limit
                 questions = self.ask_owner(run, owner, active)
                 await questions.resume()
                 with clock.paused():
                     away = await self.factory.servers_away(run)
                 agent = self.factory.agent(run, owner, active, questions, progress)
                 result = await agent.run(await self.factory.beginning(run, away))
-                outcome = _outcome_of(result, progress, clock)
-                if lacked := self.factory.lacked(run, away, progress):
-                    outcome = replace(outcome, error=outcome.error or lacked)
+                outcome = _outcome(result, progress, clock)
+                lacked = self.factory.lacked(run, away, progress)
+                outcome = replace(outcome, error=outcome.error or lacked)
                 spent = partial(progress.spend, Unlimited())
                 return await self.summaries.shorten(run, outcome, clock, spent=spent)
         except Exception as error:
@@ -186,8 +187,8 @@ class Runner:
                 text = str(error)
             else:
                 log.error("Run %s failed", run.id, exc_info=error)
-            outcome = Outcome(status=status, text=progress.partial_text(), error=text)
-            return _measured(outcome, progress, clock)
+            result = AgentResult(status=status, text=progress.partial_text(), error=text)
+            return _outcome(result, progress, clock)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -203,10 +204,6 @@ class Runner:
             await runs.release(tx, run.id, run.attempt, self.now(), known)
 
     async def _end(self, run: Run, outcome: Outcome) -> None:
-        """Store the outcome, even if this task is cancelled meanwhile."""
-        await self._shielded(self._write_end(run, outcome))
-
-    async def _write_end(self, run: Run, outcome: Outcome) -> None:
         try:
             ended = await patiently(lambda: self.endings.end(run, outcome, attempt=run.attempt))
         except DatabaseUnreachableError as outage:
@@ -216,6 +213,7 @@ class Runner:
             log.info("Run %s had ended already, or another process has it", run.id)
 
     async def _shielded(self, work: Coroutine[None, None, None]) -> None:
+        """Complete the work, even if this task is cancelled meanwhile."""
         await asyncio.shield(self.tasks.start(work, name="end of a run"))
 
     async def stored_outcome(self, run: Run, otherwise: Outcome) -> Outcome:
@@ -232,19 +230,18 @@ class Runner:
         progress.charge(run.tokens)
         if progress.halt is None:
             return replace(otherwise, text=progress.partial_text())
-        return _outcome_of(progress.result(), progress, clock)
+        return _outcome(progress.result(), progress, clock)
 
 
-def _outcome_of(result: AgentResult, progress: Progress, clock: WorkClock) -> Outcome:
+def _outcome(result: AgentResult, progress: Progress, clock: WorkClock) -> Outcome:
+    """Return the outcome of an attempt, with the counts if it has any."""
     outcome = Outcome(
-        status=result.status, text=result.text, error=result.error, degraded=result.degraded
+        status=result.status,
+        text=result.text,
+        error=result.error,
+        degraded=result.degraded,
+        seconds_used=clock.used(),
     )
-    return _measured(outcome, progress, clock)
-
-
-def _measured(outcome: Outcome, progress: Progress, clock: WorkClock) -> Outcome:
-    """Add the counts, if this attempt has any."""
-    outcome = replace(outcome, seconds_used=clock.used())
     if not (progress.answers or progress.usage.total):
         return outcome
     return replace(

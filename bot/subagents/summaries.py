@@ -10,7 +10,7 @@ from bot.agent.sanitizer import stored
 from bot.catalog.agents import Agents, find
 from bot.errors import ModelError
 from bot.models.base import Model, Question
-from bot.subagents.clock import WorkClock
+from bot.subagents.budget import WorkClock
 from bot.subagents.wording import Outcome
 from bot.values import Clock, RunStatus
 from db import run_progress

@@ -17,7 +17,7 @@ from bot.events import EventBus, QuestionSettled
 from bot.platforms.base import CommandReply, Incoming
 from bot.subagents.active import ActiveRun
 from bot.subagents.asking import OwnerQuestions
-from bot.subagents.clock import WorkClock
+from bot.subagents.budget import WorkClock
 from bot.subagents.settling import Settling
 from bot.subagents.shown_calls import fingerprint
 from bot.tasks import Tasks

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.subagents import restarts
+from bot.subagents import active
 from bot.values import Json
 from db import workers as db_workers
 from db.database import Database, DatabaseSettings
@@ -227,7 +227,7 @@ async def test_a_run_that_takes_its_process_down_ends_alone(sqlite_url: str) -> 
 async def test_after_two_crashes_interrupted_turns_are_taken_up_one_at_a_time(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restarts, "TRIAL_SECONDS", 600.0)
+    monkeypatch.setattr(active, "TRIAL_SECONDS", 600.0)
 
     def script(body: Json) -> Reply:
         interrupted = "Remember" in said(body["messages"][-1])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.subagents import clock
+from bot.subagents import budget
 from bot.subagents.limits import DelegationRateLimit, SpawnRateLimit, SubagentSettings
 from bot.values import Identity, RunStatus, short
 from tests.fakes.anthropic_server import Reply
@@ -213,7 +213,7 @@ async def test_a_run_out_of_time_is_asked_for_what_it_has(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Of nine seconds, so many for the last words: a machine may halt for some.
-    monkeypatch.setattr(clock, "ASIDE_SHARE", 0.8)
+    monkeypatch.setattr(budget, "ASIDE_SHARE", 0.8)
     play = Play(
         runs={
             "Wait": [

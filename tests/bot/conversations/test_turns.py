@@ -17,8 +17,7 @@ from bot.conversations.turn_reply import STOPPED
 from bot.conversations.turns import Turns
 from bot.errors import DeliveryError, ModelError
 from bot.events import AnnouncementDue, EventBus, TurnWaiting
-from bot.subagents.active import ActiveRuns, CancelReason
-from bot.subagents.restarts import Restarts
+from bot.subagents.active import ActiveRuns, CancelReason, Restarts
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
 from bot.values import Identity

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.agent.permissions import Decision, Permissions
+from bot.agent.permissions import Decision, Permissions, read_rules
 from bot.errors import NotAllowedError, NotFoundError
 from bot.subagents.requests import BUDGET_SOURCE, Caller, RunRequest
-from bot.subagents.run_factory import callers_rules
 from bot.values import Identity
 from db.database import Database, DatabaseSettings
 from db.runs import Run
@@ -135,11 +134,10 @@ async def test_what_a_run_may_not_do_nobody_does_for_it(
     asked = {"shell": "allow", "file_write": "allow"}
     request = RunRequest(task="Count", agent="careful", permissions=asked)
     child = await child_of(parent, alice, office, request)
-    rules = callers_rules(child)
 
     permissions = Permissions()
-    for each in rules:
-        permissions = permissions.within(each)
+    for each in child.metadata["permissions"]:
+        permissions = permissions.within(read_rules(each))
 
     def decide(tool: str) -> Decision:
         return permissions.decide(tool, [""], harmless=False).decision

@@ -9,7 +9,7 @@ import pytest
 from bot.agent.protocols import Counters
 from bot.events import EventBus, RunEvent, RunProgress, RunStatusChanged, ended
 from bot.platforms.base import CardStep, RunCard
-from bot.subagents.clock import WorkClock
+from bot.subagents.budget import WorkClock
 from bot.subagents.progress import QUICK_SECONDS, Cards, RunReporter
 from bot.values import Identity, RunStatus, StepState
 from db.database import Database

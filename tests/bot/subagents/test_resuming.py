@@ -18,8 +18,8 @@ from bot.agent.messages import (
     to_json,
 )
 from bot.errors import BadRequestError, LimitReachedError, NotFoundError
-from bot.subagents.resuming import beginning, continuation_id
-from bot.subagents.run_factory import own_workspace
+from bot.subagents.resuming import continuation_id
+from bot.subagents.run_factory import own_workspace, with_carried
 from bot.subagents.shown_calls import question_id
 from bot.values import Identity, Role, RunStatus
 from db import commands, run_questions, steps, whiteboard
@@ -80,7 +80,7 @@ async def taken_over(office: FakeOffice, run: Run) -> list[Message]:
     """Return the messages with which a run begins."""
     async with office.database.snapshot() as tx:
         carried = await steps.carried(tx, run.id)
-    return beginning(TASK, carried, budget=50_000, result_characters=5_000)
+    return with_carried(TASK, carried, budget=50_000, result_characters=5_000)
 
 
 async def ended(office: FakeOffice, user: Identity, status: RunStatus = RunStatus.FAILED) -> Run:
@@ -347,7 +347,7 @@ def test_a_long_transcript_loses_its_older_part_but_not_the_list_of_its_calls() 
         messages.append(ToolResults((ToolResult(f"c{number}", "x" * 3_000, failed=failed),)))
     document = {"messages": [to_json(message) for message in messages]}
 
-    shown = beginning(TASK, document, budget=15_000, result_characters=5_000)
+    shown = with_carried(TASK, document, budget=15_000, result_characters=5_000)
 
     assert shown[0] == TASK
     assert len(shown) < 14

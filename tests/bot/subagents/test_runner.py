@@ -14,11 +14,10 @@ from bot.catalog.agents import AgentDefinition
 from bot.errors import LeftError, ModelError
 from bot.events import EventBus
 from bot.models.base import Model
-from bot.subagents.active import ActiveRun, ActiveRuns
+from bot.subagents.active import ActiveRun, ActiveRuns, Restarts
 from bot.subagents.asking import OwnerQuestions
-from bot.subagents.clock import WorkClock
+from bot.subagents.budget import WorkClock
 from bot.subagents.progress import Cards
-from bot.subagents.restarts import Restarts
 from bot.subagents.run_factory import RunFactory
 from bot.subagents.runner import LOST_AFTER_SECONDS, MAX_CRASHES, OUR_FAULT, Runner
 from bot.subagents.summaries import Summaries

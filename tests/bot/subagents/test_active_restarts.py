@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import update
 
-from bot.subagents import restarts
-from bot.subagents.restarts import Restarts
+from bot.subagents import active
+from bot.subagents.active import Restarts
 from bot.tasks import Tasks
 from db import workers
 from db.database import Database
@@ -89,7 +89,7 @@ async def test_the_next_one_starts_when_the_one_before_made_a_step_or_is_over(ta
 async def test_work_that_takes_long_holds_the_others_up_for_a_while_only(
     tasks: Tasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restarts, "TRIAL_SECONDS", 0.01)
+    monkeypatch.setattr(active, "TRIAL_SECONDS", 0.01)
     gate = Restarts(tasks)
     await gate.wait("a")
 

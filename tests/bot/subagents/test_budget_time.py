@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.subagents.clock import ASIDE_SECONDS, WorkClock
+from bot.subagents.budget import ASIDE_SECONDS, WorkClock
 
 
 class Monotonic:
@@ -81,7 +81,7 @@ def test_the_clock_stands_still_while_a_person_is_waited_for(monotonic: Monotoni
 async def test_what_cuts_the_work_off_waits_with_it() -> None:
     async with asyncio.timeout(10), asyncio.timeout(0.05) as limit:
         clock = WorkClock(0.05)
-        clock.cuts_off(limit)
+        clock.limit = limit
         with clock.paused():
             await asyncio.sleep(0.1)
 
@@ -92,7 +92,7 @@ async def test_after_a_pause_the_work_is_cut_off_all_the_same() -> None:
     async def work() -> None:
         async with asyncio.timeout(0.05) as limit:
             clock = WorkClock(0.05)
-            clock.cuts_off(limit)
+            clock.limit = limit
             with clock.paused():
                 pass
             await asyncio.Event().wait()
