@@ -48,16 +48,15 @@ from bot.platforms.base import Outlet
 from bot.running import Bot
 from bot.subagents.active import ActiveRuns, Restarts
 from bot.subagents.asking import OwnerQuestions
+from bot.subagents.cards import Cards, ShownCards
 from bot.subagents.endings import Endings
-from bot.subagents.inner import InnerRuns
 from bot.subagents.manager import SubagentManager
 from bot.subagents.planning import RunPlanner
-from bot.subagents.progress import Cards
+from bot.subagents.progress import InnerRuns
 from bot.subagents.records import Records
 from bot.subagents.run_factory import RunFactory
 from bot.subagents.runner import Runner
 from bot.subagents.settling import Settling
-from bot.subagents.shown_cards import ShownCards
 from bot.subagents.summaries import Summaries
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, utc_now

@@ -228,7 +228,7 @@ BOUNDARIES = {
     "skills.mcp.servers": "a connection to a server",
     "bot.net.reading": "the reading of a page",
     "bot.subagents.answer_waits": "the showing of a question",
-    "bot.subagents.shown_cards": "a run card",
+    "bot.subagents.cards": "a run card",
     "bot.platforms.discord.client": "a connection to the gateway, an event that discord.py parses",
     "bot.platforms.messaging.catch_up": "the reading of a place",
     "bot.platforms.discord.commands": "a completion",

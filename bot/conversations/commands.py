@@ -13,8 +13,8 @@ from bot.conversations.undo import Undo
 from bot.errors import BotError
 from bot.platforms.base import CommandReply, Overview
 from bot.subagents.active import ActiveRuns
+from bot.subagents.cards import card_of
 from bot.subagents.manager import SubagentManager
-from bot.subagents.progress import card_of
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller
 from bot.values import Clock

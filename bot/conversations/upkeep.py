@@ -14,9 +14,9 @@ from bot.conversations.inbound import TurnQueue
 from bot.conversations.retention import Retention
 from bot.engine import Engine
 from bot.subagents.active import ActiveRuns
+from bot.subagents.cards import Cards
 from bot.subagents.endings import Endings
 from bot.subagents.limits import SubagentSettings
-from bot.subagents.progress import Cards
 from bot.subagents.runner import LOST_AFTER_SECONDS
 from bot.subagents.wording import Outcome, shown_name
 from bot.tasks import Tasks

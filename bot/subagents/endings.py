@@ -17,10 +17,10 @@ from bot.events import (
 from bot.masking import masked
 from bot.run_texts import status_text
 from bot.subagents import wording
+from bot.subagents.cards import Cards
 from bot.subagents.limits import SubagentSettings
-from bot.subagents.progress import Cards
 from bot.subagents.wording import Outcome
-from bot.values import Clock, RunStatus
+from bot.values import Clock, Json, RunStatus
 from db import admission, conversations, outbox, run_messages, run_questions, runs, turns, users
 from db.database import Database, Transaction
 from db.runs import Run
@@ -60,7 +60,7 @@ class Endings:
         wrapped = await wrap(run, outcome.status, report or outcome.error)
         async with self.database.admission() as tx:
             over = await runs.finish(
-                tx, run.id, self._values(run, outcome, text), attempt=attempt, now=self.now()
+                tx, run.id, _columns(run, outcome, text), attempt=attempt, now=self.now()
             )
             if over is None:
                 return None
@@ -95,27 +95,6 @@ class Endings:
             place = over.place
             publish(TurnWaiting(conversation_id=over.conversation_id, platform=place.platform))
         return over
-
-    def _values(self, run: Run, outcome: Outcome, text: str) -> dict[str, object]:
-        values: dict[str, object] = {
-            "status": str(outcome.status),
-            "degraded": outcome.degraded,
-            "result": text or None,
-            "error": stored(wording.reason(run, outcome)) or None,
-            "transcript": masked(outcome.transcript),
-        }
-        if usage := outcome.usage:
-            values |= {
-                "input_tokens": usage.all_input,
-                "output_tokens": usage.output,
-                "discounted_tokens": usage.discount,
-            }
-        measured = {
-            "tool_call_count": outcome.tool_calls,
-            "seconds_used": outcome.seconds_used,
-            "model": outcome.model or None,
-        }
-        return values | {name: value for name, value in measured.items() if value is not None}
 
     async def _announce(self, tx: Transaction, run: Run, wrapped: str) -> tuple[bool, bool]:
         """Put the announcement of a background run into the outbox.
@@ -185,6 +164,27 @@ class Endings:
                 RunStatusChanged(old=RunStatus.QUEUED, new=RunStatus.ACCEPTED, **known)
             )
             self.events.publish(admitted(run))
+
+
+def _columns(run: Run, outcome: Outcome, text: str) -> Json:
+    """Return the columns of an ended run; a count without a value stays as it is stored."""
+    usage = outcome.usage
+    counts = {
+        "input_tokens": usage and usage.all_input,
+        "output_tokens": usage and usage.output,
+        "discounted_tokens": usage and usage.discount,
+        "tool_call_count": outcome.tool_calls,
+        "seconds_used": outcome.seconds_used,
+        "model": outcome.model or None,
+    }
+    return {
+        "status": str(outcome.status),
+        "degraded": outcome.degraded,
+        "result": text or None,
+        "error": stored(wording.reason(run, outcome)) or None,
+        "transcript": masked(outcome.transcript),
+        **{name: value for name, value in counts.items() if value is not None},
+    }
 
 
 def admitted(run: Run) -> RunAdmitted:

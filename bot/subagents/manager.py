@@ -12,11 +12,11 @@ from bot.errors import BadRequestError, NotAllowedError, NotFoundError
 from bot.events import EventBus, RunSpawned
 from bot.subagents import resuming
 from bot.subagents.active import ActiveRuns
+from bot.subagents.cards import Cards
 from bot.subagents.endings import Endings, admitted, wrap
-from bot.subagents.inner import InnerRuns
 from bot.subagents.limits import Admission, SubagentSettings, decide
 from bot.subagents.planning import NewRun, PlannedRun, RunPlanner
-from bot.subagents.progress import Cards
+from bot.subagents.progress import InnerRuns
 from bot.subagents.records import Records
 from bot.subagents.requests import (
     BUDGET_SOURCE,

@@ -18,7 +18,7 @@ from bot.subagents.resuming import continuation_id
 from bot.subagents.shown_calls import logged
 from bot.values import Clock, Json, short
 from db import admission, run_messages, run_questions, runs, steps, workers
-from db.database import Database, Transaction
+from db.database import Database
 from db.run_messages import RunMessage
 from db.runs import Run
 
@@ -77,12 +77,19 @@ class Records:
             AmbiguousError: Several runs match; the text lists them.
         """
         typed = plain(handle).strip().strip("\"'“”`")
+        own, scope = own_scope(caller), scope_of(caller)
+        found: list[Run] = []
         async with self.database.snapshot() as tx:
-            found = await _matching(tx, typed, caller) if typed else []
+            if typed:
+                found = await runs.find(
+                    tx, typed, user_id=own.owner, read_in=own.read_in, parent=caller.run_id
+                )
+            if typed.lower() not in {"", "last"} and not found and scope != own:
+                found = await runs.find(tx, typed, user_id=scope.owner, read_in=scope.read_in)
         if not found:
-            scope = "" if own_scope(caller).read_in is None else " that was started here"
+            here = "" if own.read_in is None else " that was started here"
             raise NotFoundError(
-                f"You have no run “{one_line(typed, 60)}”{scope}. /subagents list shows yours."
+                f"You have no run “{one_line(typed, 60)}”{here}. /subagents list shows yours."
             )
         if len(found) > 1:
             states = [status_text(run.status, degraded=run.degraded).words for run in found]
@@ -92,7 +99,7 @@ class Records:
             )
             raise AmbiguousError(f"“{one_line(typed, 60)}” fits several runs:\n{lines}")
         run = found[0]
-        if not own_scope(caller).covers(run.user_id, run.place):
+        if not own.covers(run.user_id, run.place):
             await self._audit(caller, action, subject=run.id, detail=f"run of {run.user_id}")
         return run
 
@@ -187,15 +194,6 @@ class Records:
         page = min(max(1, page), pages)
         shown = lines[(page - 1) * per_page : page * per_page]
         return LogPage(run=run, lines=tuple(shown), page=page, pages=pages)
-
-
-async def _matching(tx: Transaction, typed: str, caller: Caller) -> list[Run]:
-    """Return the runs that match a handle: the caller's own, else others the caller may access."""
-    own, scope = own_scope(caller), scope_of(caller)
-    found = await runs.find(tx, typed, user_id=own.owner, read_in=own.read_in, parent=caller.run_id)
-    if not found and scope != own and typed.lower() != "last":
-        found = await runs.find(tx, typed, user_id=scope.owner, read_in=scope.read_in)
-    return found
 
 
 def ending_line(run: Run) -> str:

@@ -15,7 +15,7 @@ from bot.logs import bound
 from bot.subagents.active import ActiveRun, ActiveRuns, CancelReason, Restarts
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.budget import Unlimited, WorkClock
-from bot.subagents.progress import Cards
+from bot.subagents.cards import Cards
 from bot.subagents.endings import Endings
 from bot.subagents.run_factory import RunFactory
 from bot.subagents.summaries import Summaries

@@ -1,6 +1,7 @@
 """Renders questions of runs for platforms, and shows when a question is closed."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from bot.agent.sanitizer import one_line
 from bot.events import QuestionSettled
@@ -24,34 +25,28 @@ NO_ANSWER = "No answer came in time."
 OVER = "The run is over: it no longer needs an answer."
 
 
+@dataclass(frozen=True, slots=True)
 class Settling:
-    """Shows the outcome of every closed question, answered or not.
+    """Shows the outcome of every closed question, answered or not."""
 
-    Args:
-        database: Stores the questions.
-        outlets: Show the outcome.
-        tasks: Own the background tasks.
-    """
-
-    def __init__(self, database: Database, outlets: Mapping[str, Outlet], tasks: Tasks) -> None:
-        self._database = database
-        self._outlets = outlets
-        self._tasks = tasks
+    database: Database
+    outlets: Mapping[str, Outlet]
+    tasks: Tasks
 
     def on_settled(self, event: QuestionSettled) -> None:
         """Show the outcome in the background."""
         work = self._settle(event.question_id)
-        self._tasks.start(work, name=f"settle question {event.question_id}")
+        self.tasks.start(work, name=f"settle question {event.question_id}")
 
     async def _settle(self, question_id: str) -> None:
-        async with self._database.snapshot() as tx:
+        async with self.database.snapshot() as tx:
             question = await run_questions.get(tx, question_id)
             run = await runs.get(tx, question.run_id) if question else None
             if question is None or run is None or question.is_open:
                 return
             owner = await users.get(tx, question.user_id)
             by = await users.get(tx, question.answered_by) if question.answered_by else None
-        outlet = self._outlets.get(run.place.platform)
+        outlet = self.outlets.get(run.place.platform)
         if outlet is None or owner is None:
             return
         shown = confirmation_of(question, owner.identity, run.place)

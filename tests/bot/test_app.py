@@ -27,7 +27,7 @@ from bot.platforms.base import (
 )
 from bot.platforms.discord.settings import DiscordSettings
 from bot.processes import serve, worker
-from bot.subagents.progress import PAUSED
+from bot.subagents.cards import PAUSED
 from bot.values import Identity, Place, RunStatus, new_run_id
 from db.database import Database
 from db.settings import DatabaseSettings

@@ -11,8 +11,8 @@ from bot.platforms.slack import texts as slack
 from bot.platforms.terminal.cards import ended_lines, live_lines
 from bot.platforms.terminal.plain import plain_text
 from bot.run_texts import status_text
+from bot.subagents.cards import card_of
 from bot.subagents.endings import wrap
-from bot.subagents.progress import card_of
 from bot.subagents.records import RunDetails, ending_line
 from bot.subagents.wording import footer, title
 from bot.values import Identity, RunStatus

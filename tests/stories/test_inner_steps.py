@@ -6,7 +6,7 @@ import pytest
 
 from bot.events import RunEvent, SubAgentEnd, SubAgentEvent, SubAgentProgress, SubAgentStart
 from bot.platforms.base import CardStep
-from bot.subagents import progress
+from bot.subagents import cards
 from bot.values import RunStatus, StepState, short
 from skills.files.settings import WorkspaceSettings
 from tests.fakes.anthropic_server import Reply
@@ -50,7 +50,7 @@ def heard_by(it: Stage) -> list[RunEvent]:
 @pytest.fixture
 def no_card_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no card appear because time passes: a machine with much to do takes longer."""
-    monkeypatch.setattr(progress, "QUICK_SECONDS", 3600.0)
+    monkeypatch.setattr(cards, "QUICK_SECONDS", 3600.0)
 
 
 @pytest.mark.usefixtures("no_card_of_itself")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.subagents.progress import PAUSED
+from bot.subagents.cards import PAUSED
 from skills.base import Effects, Skill, ToolContext, tool
 from tests.bot.platforms.terminal.pipes import idle
 from tests.fakes.anthropic_server import FakeAnthropic, Reply

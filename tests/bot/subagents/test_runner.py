@@ -17,7 +17,7 @@ from bot.models.base import Model
 from bot.subagents.active import ActiveRun, ActiveRuns, Restarts
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.budget import WorkClock
-from bot.subagents.progress import Cards
+from bot.subagents.cards import Cards
 from bot.subagents.run_factory import RunFactory
 from bot.subagents.runner import LOST_AFTER_SECONDS, MAX_CRASHES, OUR_FAULT, Runner
 from bot.subagents.summaries import Summaries
