@@ -7,8 +7,7 @@ from bot.catalog.agents import Agents
 from bot.run_texts import counted, status_text
 from bot.subagents.limits import SubagentSettings, spoken
 from bot.subagents.records import RunDetails
-from bot.subagents.requests import Spawned
-from bot.subagents.usage import UsageReport
+from bot.subagents.requests import Spawned, UsageReport
 from bot.values import short
 from db.runs import Run
 

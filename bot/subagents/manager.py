@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from bot.agent.plain import plain
 from bot.agent.sanitizer import stored
-from bot.conversations.access import own_scope
+from bot.conversations.access import has_admin_powers, own_scope
 from bot.errors import BadRequestError, NotAllowedError, NotFoundError
 from bot.events import EventBus, RunSpawned
 from bot.subagents import resuming
@@ -20,14 +20,13 @@ from bot.subagents.progress import InnerRuns
 from bot.subagents.records import Records
 from bot.subagents.requests import (
     BUDGET_SOURCE,
-    FOREIGN,
     OWN_WORKSPACE,
     PRIVATE,
     Caller,
     RunRequest,
     Spawned,
+    UsageReport,
 )
-from bot.subagents.usage import UsageReport, usage_of
 from bot.subagents.wording import Outcome, for_caller
 from bot.values import Clock, Identity, RunStatus, derived_run_id, new_run_id, short
 from db import (
@@ -149,17 +148,16 @@ class SubagentManager:
         plan = self.planner.again(before, resuming.continuation_id(before.id))
         async with self.database.snapshot() as tx:
             owner = await users.get(tx, before.user_id)
-            carried = await resuming.carried(tx, before)
+            carried, flags = await resuming.carried(tx, before)
         if owner is None:
             raise LookupError(f"run {before.id} belongs to nobody")
-        flags = {FOREIGN: carried.foreign, PRIVATE: carried.private}
-        plan.run.metadata.update({name: True for name, is_set in flags.items() if is_set})
+        plan.run.metadata.update(flags)
         async with self.database.admission() as tx:
             known = await runs.get(tx, plan.run.id)
             if known is not None:
                 return await self._again(tx, known, plan)
             spawned = await self._admit(tx, plan, may_queue=True)
-            await steps.carry(tx, spawned.run.id, carried.document, self.now())
+            await steps.carry(tx, spawned.run.id, carried, self.now())
             await whiteboard.copy(tx, before.id, spawned.run.id)
             await commands.apply(tx, caller.command_id, self.now())
         self._publish(spawned.run, owner.identity)
@@ -291,8 +289,29 @@ class SubagentManager:
         return asked
 
     async def usage(self, caller: Caller) -> UsageReport:
-        """Return the user's usage and limits."""
-        return await usage_of(caller, self.database, self.settings, self.now())
+        """Return the user's usage and limits; for admins, with the number of all users."""
+        settings, user, now = self.settings, caller.user.key, self.now()
+        window = now - timedelta(seconds=settings.spawn_rate_limit.window_seconds)
+        delegating = now - timedelta(seconds=settings.delegation_rate_limit.window_seconds)
+        async with self.database.snapshot() as tx:
+            counts = await admission.counts(tx, user, window)
+            delegated = await admission.counts(tx, user, delegating, mode="sync")
+            tokens, weighted, cost_runs = await admission.tokens_since(
+                tx, user, now - timedelta(days=1)
+            )
+            everyone = await users.count(tx) if has_admin_powers(caller) else None
+        return UsageReport(
+            settings=settings,
+            started=counts.started_in_window,
+            delegated=delegated.started_in_window,
+            running=counts.running,
+            queued=counts.queued,
+            running_global=counts.running_global,
+            tokens_today=tokens,
+            weighted_today=weighted,
+            runs_today=cost_runs,
+            people=everyone,
+        )
 
 
 async def _within_parent(tx: Transaction, run: NewRun, parent_id: str) -> NewRun:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bot.subagents.limits import SubagentSettings
 from bot.values import Identity, Json, Place, Role
 from db.runs import Run as Run  # noqa: PLC0414 - skills see only this module
 from skills.base import ToolContext
@@ -127,3 +128,19 @@ class Spawned:
     position: int | None = None
     notes: tuple[str, ...] = ()
     new: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReport:
+    """A user's usage: runs in the rate window, slots, and tokens of the last 24 hours."""
+
+    settings: SubagentSettings
+    started: int
+    running: int
+    queued: int
+    running_global: int
+    tokens_today: int
+    runs_today: int
+    weighted_today: int = 0
+    delegated: int = 0
+    people: int | None = None

@@ -1,13 +1,12 @@
 """Continues runs that did not complete: a new run begins with the transcript of the old one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bot.agent.context import noted
 from bot.agent.journal import entries_of
 from bot.agent.messages import (
     Answer,
-    Message,
     StopReason,
     ToolCall,
     ToolResult,
@@ -19,6 +18,7 @@ from bot.agent.progress import Progress
 from bot.agent.sanitizer import for_model
 from bot.errors import BadRequestError
 from bot.run_texts import status_text
+from bot.subagents.requests import FOREIGN, PRIVATE
 from bot.subagents.shown_calls import question_id
 from bot.values import Json, RunStatus, derived_run_id, short
 from db import run_messages, run_questions, runs, steps
@@ -37,7 +37,7 @@ NOTE = (
 NOTHING_DONE = "An earlier run of this task ended before it did anything: {words}."
 MAY_HAVE_RUN = (
     "{tool} may have run: the earlier run ended before its result was stored. If it only reads, "
-    "call it again. If it changes something, check what it changed first, and tell the person."
+    "call it again. If it changes something, check what it changed first, and tell the user."
 )
 NOT_CALLED = "{tool} was not called: the earlier run ended while this call waited for a yes."
 UNREAD = "A message from the user, which the earlier run did not read:\n{text}"
@@ -47,25 +47,6 @@ STARTED = "Runs that the earlier run started. You cannot reach them:\n{runs}"
 def continuation_id(run_id: str) -> str:
     """Return the id of the run that continues a run: at most one run does."""
     return derived_run_id(run_id, "resume")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
-    """The transcript that a run takes over from the run that it continues.
-
-    Attributes:
-        foreign: Whether it holds content that neither the user nor the bot wrote.
-        private: Whether it holds private material.
-    """
-
-    messages: tuple[Message, ...]
-    foreign: bool
-    private: bool
-
-    @property
-    def document(self) -> Json:
-        """The messages as a JSON document, for the steps table."""
-        return {"messages": [to_json(message) for message in self.messages]}
 
 
 def check(run: Run) -> None:
@@ -88,8 +69,11 @@ def check(run: Run) -> None:
     )
 
 
-async def carried(tx: Transaction, run: Run) -> Carried:
-    """Return the transcript that the continuation of a run takes over.
+async def carried(tx: Transaction, run: Run) -> tuple[Json, Json]:
+    """Return the transcript that the continuation of a run takes over, and its metadata.
+
+    The transcript is a document for the steps table. The metadata tells if it holds content that
+    neither the user nor the bot wrote, and if it holds private material.
 
     Raises:
         BadRequestError: The steps are no longer stored, or the model refused the task.
@@ -123,11 +107,12 @@ async def carried(tx: Transaction, run: Run) -> Carried:
     last = messages.pop() if messages and isinstance(messages[-1], ToolResults) else None
     messages.append(noted(last, "\n\n".join(notes)))
     results = [each for one in messages if isinstance(one, ToolResults) for each in one.results]
-    return Carried(
-        messages=tuple(messages),
-        foreign=bool(started) or any(result.foreign for result in results),
-        private=any(result.private for result in results),
-    )
+    flags = {
+        FOREIGN: bool(started) or any(result.foreign for result in results),
+        PRIVATE: any(result.private for result in results),
+    }
+    document = {"messages": [to_json(message) for message in messages]}
+    return document, {name: True for name, is_set in flags.items() if is_set}
 
 
 async def _results(

@@ -217,7 +217,7 @@ def with_carried(
 
     Args:
         task: The first message.
-        document: The carried transcript, as `Carried.document`; `None` for none.
+        document: The carried transcript, as `resuming.carried` returns it; `None` for none.
         budget: The token budget of the run.
         result_characters: The most characters of a tool result.
     """

@@ -3,7 +3,7 @@
 from bot.catalog.agents import AgentDefinition
 from bot.conversations.run_lines import MOST_TOOLS, agents_text, usage_text
 from bot.subagents.limits import SubagentSettings
-from bot.subagents.usage import UsageReport
+from bot.subagents.requests import UsageReport
 from tests.fakes.agents import FakeAgents
 
 
