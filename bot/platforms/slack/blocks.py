@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from bot.conversations.command_table import COMMANDS
 from bot.platforms.base import (
@@ -236,33 +237,24 @@ def reading(reply: CommandReply) -> Json:
 
 def home(overview: Overview) -> Json:
     """Return the Home tab of a user: their runs, their usage, the agents they may name."""
-    left, shown = MOST_IN_VIEW, []
-    for block in _home_blocks(overview):
-        left -= len(json.dumps(block))
-        if left < 0:
-            break
-        shown.append(block)
-    return {"type": "home", "blocks": shown}
+    found: list[Json] = [{"type": "header", "text": plain("My runs")}]
+    if not overview.active:
+        found.append(section("None is going on. Ask me for something that takes a while."))
+    found += _runs_at_home(overview.active)
+    if overview.ended:
+        found.append({"type": "header", "text": plain("Recently finished")})
+        found += _runs_at_home(overview.ended)
+    found += [{"type": "divider"}, *_sections(overview.usage)]
+    if overview.agents:
+        found += [{"type": "divider"}, *_sections("\n".join(["**Agents**", *overview.agents]))]
+    sizes = accumulate(len(json.dumps(block)) for block in found)
+    fits = [block for block, size in zip(found, sizes, strict=True) if size <= MOST_IN_VIEW]
+    return {"type": "home", "blocks": fits}
 
 
 def notice_at_home(text: str) -> Json:
     """Return a Home tab with only a notice, which is not yet escaped."""
     return {"type": "home", "blocks": _sections(text)}
-
-
-def _home_blocks(overview: Overview) -> Iterator[Json]:
-    yield {"type": "header", "text": plain("My runs")}
-    if not overview.active:
-        yield section("None is going on. Ask me for something that takes a while.")
-    yield from _runs_at_home(overview.active)
-    if overview.ended:
-        yield {"type": "header", "text": plain("Recently finished")}
-        yield from _runs_at_home(overview.ended)
-    yield {"type": "divider"}
-    yield from _sections(overview.usage)
-    if overview.agents:
-        yield {"type": "divider"}
-        yield from _sections("\n".join(["**Agents**", *overview.agents]))
 
 
 def _runs_at_home(cards: Sequence[RunCard]) -> Iterator[Json]:
