@@ -37,12 +37,12 @@ class YamlDocument:
     """The content of a file.
 
     Attributes:
-        lines: The line of each key.
+        origins: The origin of each key, in the words of an error: `line 3`, `from VARIABLE`.
         problems: The problem of each key; the empty key denotes the whole file.
     """
 
     tree: dict[str, Tree] = field(default_factory=dict)
-    lines: dict[Key, int] = field(default_factory=dict)
+    origins: dict[Key, str] = field(default_factory=dict)
     problems: dict[Key, str] = field(default_factory=dict)
 
 
@@ -117,7 +117,7 @@ class _NodeReader:
         if isinstance(node, yaml.SequenceNode):
             items = []
             for index, part in enumerate(node.value):
-                self._document.lines[*key, index] = _line(part)
+                self._document.origins[*key, index] = _line(part)
                 items.append(self._value(part, (*key, index)))
             return items
         return self._scalar(node, key)
@@ -127,15 +127,15 @@ class _NodeReader:
         for name, part in node.value:
             if not isinstance(name, yaml.ScalarNode):
                 self._document.problems[key] = "every key in it must be a plain word"
-                self._document.lines[key] = _line(name)
+                self._document.origins[key] = _line(name)
                 continue
             path = (*key, name.value)
             if name.value in values:
                 self._document.problems[path] = (
-                    f"is there twice, also in line {_line(name)}; remove one of them"
+                    f"is there twice, also in {_line(name)}; remove one of them"
                 )
                 continue
-            self._document.lines[path] = _line(name)
+            self._document.origins[path] = _line(name)
             values[name.value] = self._value(part, path)
         return values
 
@@ -161,18 +161,18 @@ class _NodeReader:
         return value if isinstance(value, str | int | float | None) else str(node.value)
 
 
-def _broken(problem: str, line: int | None = None) -> YamlDocument:
-    return YamlDocument(problems={(): problem}, lines={} if line is None else {(): line})
+def _broken(problem: str, origin: str = "") -> YamlDocument:
+    return YamlDocument(problems={(): problem}, origins={(): origin} if origin else {})
 
 
-def _line(node: yaml.Node) -> int:
-    return int(node.start_mark.line) + 1
+def _line(node: yaml.Node) -> str:
+    return f"line {node.start_mark.line + 1}"
 
 
-def _explain(error: yaml.MarkedYAMLError, lines: list[str]) -> tuple[str, int | None]:
+def _explain(error: yaml.MarkedYAMLError, lines: list[str]) -> tuple[str, str]:
     mark = error.problem_mark or error.context_mark
     if mark is None:
-        return "it is not valid YAML", None
+        return "it is not valid YAML", ""
     line = lines[mark.line] if mark.line < len(lines) else ""
     problem = _QUOTED.sub("", str(error.problem))
     if "${" in line and ("[" in line or line.count("{") > line.count("${")):
@@ -181,7 +181,7 @@ def _explain(error: yaml.MarkedYAMLError, lines: list[str]) -> tuple[str, int | 
         hint = "indent with spaces, not with tabs"
     else:
         hint = next(hint for words, hint in _HINTS if words in problem)
-    return f"it is not valid YAML ({problem}): {hint}", mark.line + 1
+    return f"it is not valid YAML ({problem}): {hint}", f"line {mark.line + 1}"
 
 
 def written(value: object) -> str:

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from textwrap import fill
-from typing import get_args
+from typing import Any
 
-from pydantic import SecretStr
-from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
@@ -19,7 +17,7 @@ from bot.config.document import written
 from bot.config.interpolation import Key
 from bot.config.loading import FROM_ENVIRONMENT
 from bot.config.model import Config
-from bot.config.problems import section
+from bot.config.problems import is_secret, section
 from bot.values import Settings
 
 EXAMPLE_FILE = Path("config.example.yaml")
@@ -94,21 +92,11 @@ class _Schema(GenerateJsonSchema):
             described["properties"][name]["description"] = text
         return described
 
-    def int_schema(self, schema: core_schema.IntSchema) -> JsonSchemaValue:
-        return _or_variable(super().int_schema(schema))
-
-    def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchemaValue:
-        return _or_variable(super().float_schema(schema))
-
-    def bool_schema(self, schema: core_schema.BoolSchema) -> JsonSchemaValue:
-        return _or_variable(super().bool_schema(schema))
-
-    def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
-        return _or_variable(super().literal_schema(schema))
-
-
-def _or_variable(schema: JsonSchemaValue) -> JsonSchemaValue:
-    return {"anyOf": [schema, {"type": "string", "pattern": r"\$\{"}]}
+    def generate_inner(self, schema: Any) -> JsonSchemaValue:
+        described = super().generate_inner(schema)
+        if schema["type"] in {"int", "float", "bool", "literal"}:
+            return {"anyOf": [described, {"type": "string", "pattern": r"\$\{"}]}
+        return described
 
 
 def _section(kind: type[Settings], values: Settings, above: Key) -> Iterator[str]:
@@ -128,13 +116,9 @@ def _section(kind: type[Settings], values: Settings, above: Key) -> Iterator[str
         if isinstance(value, Settings):
             yield f"{indent}{name}:"
             yield from _section(type(value), value, key)
-        elif _is_secret(field):
+        elif is_secret(field):
             variable = FROM_ENVIRONMENT.get(key) or "_".join(map(str, key)).upper()
             yield f"{indent}# {name}: ${{{variable}}}"
         else:
             default = values.model_dump(mode="json")[name]
             yield f"{indent}{name}: {written(default)}"
-
-
-def _is_secret(field: FieldInfo) -> bool:
-    return SecretStr in (field.annotation, *get_args(field.annotation))

@@ -44,32 +44,27 @@ class Expansion:
         def fill(match: re.Match[str]) -> str:
             if match["inside"] is None:
                 return "${"
-            try:
-                return self._value(match["inside"], closed=bool(match["end"]))
-            except LookupError as error:
-                self.problems[path] = str(error.args[0])
+            reference = _INSIDE.fullmatch(match["inside"])
+            if not match["end"] or reference is None:
+                self.problems[path] = (
+                    "`${` begins the name of a variable, like `${NAME}` or `${NAME:-default}`; "
+                    "write `$${` for these two characters themselves"
+                )
                 return ""
+            name, default = reference["name"], reference["default"]
+            value = self.environ.get(name)
+            if value is None and default is None:
+                self.problems[path] = (
+                    f"the environment variable {name} is not set; set it, or give a default: "
+                    f"`${{{name}:-default}}`"
+                )
+                return ""
+            if not value and default is not None:
+                return default.removeprefix(":-")
+            self.used[name] = value or ""
+            return value or ""
 
         return _REFERENCE.sub(fill, text)
-
-    def _value(self, inside: str, *, closed: bool) -> str:
-        reference = _INSIDE.fullmatch(inside)
-        if not closed or reference is None:
-            raise LookupError(
-                "`${` begins the name of a variable, like `${NAME}` or `${NAME:-default}`; "
-                "write `$${` for these two characters themselves"
-            )
-        name, default = reference["name"], reference["default"]
-        value = self.environ.get(name)
-        if value is None and default is None:
-            raise LookupError(
-                f"the environment variable {name} is not set; set it, or give a default: "
-                f"`${{{name}:-default}}`"
-            )
-        if not value and default is not None:
-            return default.removeprefix(":-")
-        self.used[name] = value or ""
-        return value or ""
 
 
 def written(text: str) -> tuple[str, bool]:
@@ -77,17 +72,15 @@ def written(text: str) -> tuple[str, bool]:
 
     It is True if the text has at least one variable, and none with a non-empty default.
     """
-    filled: list[bool] = []
-
-    def literal(match: re.Match[str]) -> str:
-        if match["inside"] is None:
-            return "${"
-        default = match["inside"].partition(":-")[2]
-        filled.append(not default)
-        return default or " "
-
-    said = _REFERENCE.sub(literal, text)
-    return said, bool(filled) and all(filled)
+    references = [match["inside"] for match in _REFERENCE.finditer(text)]
+    defaults = [each.partition(":-")[2] for each in references if each is not None]
+    literal = _REFERENCE.sub(
+        lambda match: (
+            "${" if match["inside"] is None else match["inside"].partition(":-")[2] or " "
+        ),
+        text,
+    )
+    return literal, bool(defaults) and not any(defaults)
 
 
 def overrides(environ: Mapping[str, str]) -> dict[str, Key]:

@@ -1,12 +1,10 @@
 """Reads `config.yaml` into frozen objects; an error names the key and the valid form."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
-from pydantic import SecretStr, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import ValidationError
 
 from bot import masking
 from bot.config import document, interpolation, plaintext_secrets, problems
@@ -43,27 +41,6 @@ _OPEN = (
 )
 
 
-@dataclass(slots=True)
-class _Draft:
-    """A configuration before validation, with the origin of its values.
-
-    Attributes:
-        origins: The origin of each key, in the words of an error.
-        hidden: The values of environment variables, which an error must not show.
-    """
-
-    tree: dict[str, Tree] = field(default_factory=dict)
-    origins: dict[Key, str] = field(default_factory=dict)
-    problems: dict[Key, str] = field(default_factory=dict)
-    hidden: dict[str, str] = field(default_factory=dict)
-
-    def set(self, key: Key, variable: str, text: str) -> None:
-        """Set a key to the value of an environment variable."""
-        interpolation.put(self.tree, key, document.value_of(text))
-        self.origins[key] = f"from {variable}"
-        self.hidden[variable] = text
-
-
 def locate(path: Path | None, environ: Mapping[str, str]) -> Path | None:
     """Return the file to load: the named one, or `config.yaml` in this folder if it exists."""
     if path is not None:
@@ -81,15 +58,16 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
         ConfigError: The configuration is invalid; the text lists every problem, and no secret.
     """
     file = locate(path, environ)
-    draft = _draft(document.read(_bytes(file)) if file else document.YamlDocument(), environ)
+    read = _read(file)
+    hidden = _complete(read, environ)
     found: dict[Key, str] = {}
     try:
-        config = Config.model_validate(draft.tree)
+        config = Config.model_validate(read.tree)
     except ValidationError as error:
         found = problems.explain(error, Config)
-    if not found and not draft.problems:
+    if not found and not read.problems:
         return config
-    raise ConfigError(_told(file, draft, found | draft.problems))
+    raise ConfigError(_told(file, read.origins, found | read.problems, hidden))
 
 
 def remarks(path: Path | None, environ: Mapping[str, str]) -> list[str]:
@@ -98,17 +76,16 @@ def remarks(path: Path | None, environ: Mapping[str, str]) -> list[str]:
     Raises:
         ConfigError: The file cannot be read.
     """
-    file = locate(path, environ)
-    read = document.read(_bytes(file)) if file else document.YamlDocument()
+    read = _read(locate(path, environ))
     secret = tuple(
-        tuple(map(str, key)) for key, each in problems.all_keys(Config) if _is_secret(each)
+        tuple(map(str, key)) for key, each in problems.all_keys(Config) if problems.is_secret(each)
     )
     keys = [
         *plaintext_secrets.found(read.tree, (*secret, *_places("warned_secrets"))),
         *plaintext_secrets.anywhere(read.tree),
     ]
     return [
-        f"{problems.name(key)} (line {read.lines[key]}) is a secret that stands in the file; "
+        f"{problems.name(key)} ({read.origins[key]}) is a secret that stands in the file; "
         "write `${NAME}` in its place, and set that variable of the environment."
         for key in dict.fromkeys(keys)
     ]
@@ -123,14 +100,12 @@ def _places(attribute: Literal["refused_secrets", "warned_secrets"]) -> tuple[tu
     )
 
 
-def _is_secret(field: FieldInfo) -> bool:
-    return SecretStr in (field.annotation, *get_args(field.annotation))
-
-
-def _bytes(file: Path) -> bytes:
+def _read(file: Path | None) -> document.YamlDocument:
+    if file is None:
+        return document.YamlDocument()
     try:
         with file.open("rb") as opened:
-            return opened.read(document.MAX_BYTES + 1)
+            return document.read(opened.read(document.MAX_BYTES + 1))
     except FileNotFoundError:
         raise ConfigError(f"There is no file {file}. Name another, or none at all.") from None
     except PermissionError:
@@ -140,32 +115,42 @@ def _bytes(file: Path) -> bytes:
         raise ConfigError(f"{file} cannot be read: {error.strerror}.") from None
 
 
-def _draft(read: document.YamlDocument, environ: Mapping[str, str]) -> _Draft:
+def _complete(read: document.YamlDocument, environ: Mapping[str, str]) -> dict[str, str]:
+    """Complete a document with the values of environment variables.
+
+    Returns:
+        The values by variable, which an error must not show.
+    """
     expansion = interpolation.Expansion(environ, read.problems)
     tree = expansion.tree(read.tree)
     assert isinstance(tree, dict)
     for key in plaintext_secrets.found(read.tree, _places("refused_secrets")):
-        expansion.problems.setdefault(key, _OPEN)
-    lines = {key: f"line {line}" for key, line in read.lines.items()}
-    draft = _Draft(tree, lines, expansion.problems, expansion.used)
-    for variable, key in interpolation.overrides(environ).items():
-        draft.set(key, variable, environ[variable])
-    _drop_empty_sections(draft.tree, Config)
-    openai = _wants_openai(interpolation.section_at(draft.tree, ("models",)) or {})
+        read.problems.setdefault(key, _OPEN)
+    read.tree = tree
+    overrides = interpolation.overrides(environ)
+    given = [(key, variable, environ[variable]) for variable, key in overrides.items()]
+    for key, _, text in given:
+        interpolation.put(tree, key, document.value_of(text))
+    _drop_empty_sections(tree, Config)
+    # OpenAI's model must be named in the file. Many users have OPENAI_API_KEY set for other
+    # programs; the variable alone must not stop a bot that is not configured for OpenAI.
+    models = interpolation.section_at(tree, ("models",)) or {}
+    openai = (
+        models.get("provider") == "openai"
+        or "openai/" in str(models.get("allowed"))
+        or bool(models.get("openai"))
+    )
     for key, variable in FROM_ENVIRONMENT.items():
-        wanted = openai or "openai" not in key
-        _fill(draft, key, variable, environ.get(variable, "").strip() if wanted else "")
-    return draft
-
-
-def _wants_openai(models: dict[str, Tree]) -> bool:
-    """Return True if the file mentions OpenAI.
-
-    OpenAI's model must be named in the file. Many users have OPENAI_API_KEY set for other programs;
-    the variable alone must not stop a bot that is not configured for OpenAI.
-    """
-    named = models.get("provider") == "openai" or "openai/" in str(models.get("allowed"))
-    return named or bool(models.get("openai"))
+        section, name = interpolation.section_at(tree, key[:-1]) or {}, str(key[-1])
+        if section.get(name):
+            continue
+        section.pop(name, None)
+        text = environ.get(variable, "").strip()
+        if text and (openai or "openai" not in key):
+            interpolation.put(tree, key, document.value_of(text))
+            given.append((key, variable, text))
+    read.origins |= {key: f"from {variable}" for key, variable, _ in given}
+    return expansion.used | {variable: text for _, variable, text in given}
 
 
 def _drop_empty_sections(tree: dict[str, Tree], kind: type[Settings]) -> None:
@@ -177,34 +162,19 @@ def _drop_empty_sections(tree: dict[str, Tree], kind: type[Settings]) -> None:
             tree.pop(name, None)
 
 
-def _fill(draft: _Draft, key: Key, variable: str, value: str) -> None:
-    section = interpolation.section_at(draft.tree, key[:-1]) or {}
-    if section.get(str(key[-1])):
-        return
-    section.pop(str(key[-1]), None)
-    if value:
-        draft.set(key, variable, value)
-
-
-def _told(file: Path | None, draft: _Draft, wrong: dict[Key, str]) -> str:
+def _told(
+    file: Path | None, origins: Mapping[Key, str], wrong: dict[Key, str], hidden: Mapping[str, str]
+) -> str:
     lines = [f"{file or 'The configuration'} cannot be used:"]
-    places = {key: place for place, key in enumerate(draft.origins)}
+    places = {key: place for place, key in enumerate(origins)}
     for key, text in sorted(wrong.items(), key=lambda item: places.get(item[0], len(places))):
-        origin = _origin(draft, key)
+        # The origin of a key, or of the first key below it.
+        below = (origin for each, origin in origins.items() if each[: len(key)] == key)
+        origin = origins.get(key) or (next(below, "") if key else "")
         where = problems.name(key) + (f" ({origin})" if origin and key else origin)
-        sentence = _without(draft.hidden, text) + ("" if text.endswith(("?", ".")) else ".")
+        sentence = text if text.endswith(("?", ".")) else f"{text}."
+        for variable, value in hidden.items():
+            if len(value) >= _SHORTEST_SECRET:
+                sentence = sentence.replace(value, f"[{variable}]")
         lines.append(f"  {where}: {sentence}" if where else f"  {sentence}")
     return masking.without_secrets("\n".join(lines))
-
-
-def _without(hidden: Mapping[str, str], text: str) -> str:
-    for variable, value in hidden.items():
-        if len(value) >= _SHORTEST_SECRET:
-            text = text.replace(value, f"[{variable}]")
-    return text
-
-
-def _origin(draft: _Draft, key: Key) -> str:
-    """Return the origin of a key, or of the first key below it."""
-    below = (origin for each, origin in draft.origins.items() if each[: len(key)] == key)
-    return draft.origins.get(key) or (next(below, "") if key else "")

@@ -55,24 +55,19 @@ def is_open(name: str, text: str) -> bool:
         text: The text in the file, unexpanded.
     """
     literal, filled = written(text)
-    if _looks_so(literal):
+    random = (
+        re.search("[0-9]", word) and re.search("[A-Za-z]", word)
+        for word in re.findall(r"[A-Za-z0-9_]+", literal)
+        if len(word) >= _LEAST_KEY_CHARACTERS
+    )
+    if any(random) or _KEY.search(literal):
         return True
     if filled or not literal.strip():
         return False
-    return _names_secret(name) or _SCHEME.match(literal) is not None
-
-
-def _looks_so(literal: str) -> bool:
-    words = re.findall(r"[A-Za-z0-9_]+", literal)
-    long = (word for word in words if len(word) >= _LEAST_KEY_CHARACTERS)
-    mixed = any(re.search("[0-9]", word) and re.search("[A-Za-z]", word) for word in long)
-    return mixed or _KEY.search(literal) is not None
-
-
-def _names_secret(name: str) -> bool:
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
     words = re.findall(r"[a-z0-9]+", apart)
-    return any(word in _WORDS or word.endswith(_ENDS) for word in words)
+    named = any(word in _WORDS or word.endswith(_ENDS) for word in words)
+    return named or _SCHEME.match(literal) is not None
 
 
 def _texts(tree: Tree, place: tuple[str, ...], above: Key = ()) -> Iterator[tuple[Key, str]]:

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 from types import UnionType
-from typing import Union, get_args, get_origin
+from typing import TypeGuard, Union, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
 
 from bot.config.document import written
 from bot.config.interpolation import Key
@@ -41,10 +40,23 @@ def explain(error: ValidationError, root: type[Settings]) -> dict[Key, str]:
     problems: dict[Key, str] = {}
     for item in error.errors(include_url=False, include_input=False):
         key, field = _find(root, item["loc"])
-        if item["type"] == "extra_forbidden":
-            problems[item["loc"]] = _unknown(root, item["loc"])
-        else:
-            problems.setdefault(key, _wrong(item, field))
+        context = item.get("ctx", {})
+        match item["type"]:
+            case "extra_forbidden":
+                problems[item["loc"]] = _unknown(root, item["loc"])
+                continue
+            case "missing":
+                wrong = "must be given"
+            case "value_error":
+                wrong = str(context["error"])
+            case kind:
+                # `int_type`, `int_parsing`, `int_from_float` and so on mean the same to a user.
+                text = _MUST.get(kind) or _MUST.get(kind.partition("_")[0])
+                wrong = text.format(**context) if text else item["msg"]
+        default = field.default if field else None
+        if isinstance(default, bool | int | float | str) and default != "":
+            wrong = f"{wrong}; the default is {written(default)}"
+        problems.setdefault(key, wrong)
     return problems
 
 
@@ -57,7 +69,16 @@ def name(key: Key) -> str:
 def section(field: FieldInfo) -> type[Settings] | None:
     """Return the section that a key denotes, or `None`."""
     kind = field.annotation
-    return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
+    return kind if _is_section(kind) else None
+
+
+def is_secret(field: FieldInfo) -> bool:
+    """Return True if the value of a key is masked."""
+    return SecretStr in (field.annotation, *get_args(field.annotation))
+
+
+def _is_section(kind: object) -> TypeGuard[type[Settings]]:
+    return isinstance(kind, type) and issubclass(kind, Settings)
 
 
 def all_keys(root: type[Settings], above: Key = ()) -> Iterator[tuple[Key, FieldInfo]]:
@@ -82,7 +103,7 @@ def _find(root: type[Settings], location: Key) -> tuple[Key, FieldInfo | None]:
 
 def _step(kind: object, part: str | int) -> tuple[object, FieldInfo | None]:
     for option in _options(kind):
-        if isinstance(option, type) and issubclass(option, Settings):
+        if _is_section(option):
             field = option.model_fields.get(str(part))
             if field is not None:
                 return field.annotation, field
@@ -97,27 +118,13 @@ def _options(kind: object) -> tuple[object, ...]:
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
-def _wrong(item: ErrorDetails, field: FieldInfo | None) -> str:
-    """Return the problem of a value, with the default if there is one."""
-    context = item.get("ctx", {})
-    match item["type"]:
-        case "missing":
-            wrong = "must be given"
-        case "value_error":
-            wrong = str(context["error"])
-        case kind:
-            # `int_type`, `int_parsing`, `int_from_float` and so on mean the same to a user.
-            text = _MUST.get(kind) or _MUST.get(kind.partition("_")[0])
-            wrong = text.format(**context) if text else item["msg"]
-    default = field.default if field else None
-    if not isinstance(default, bool | int | float | str) or default == "":
-        return wrong
-    return f"{wrong}; the default is {written(default)}"
-
-
 def _unknown(root: type[Settings], location: Key) -> str:
     last = str(location[-1])
-    siblings = _keys_of(root, location[:-1])
+    kind: object = root
+    for part in location[:-1]:
+        kind, _ = _step(kind, part)
+    sections = [each for each in _options(kind) if _is_section(each)]
+    siblings = list(sections[0].model_fields) if sections else []
     everywhere = [key for key, _ in all_keys(root)]
     elsewhere = [name(key) for key in everywhere if _bare(str(key[-1])) == _bare(last)]
     near = _near(last, siblings)
@@ -129,16 +136,6 @@ def _unknown(root: type[Settings], location: Key) -> str:
         places = [name(key) for key in everywhere if key[-1] == far]
         return f"there is no such key; did you mean `{'` or `'.join(places)}`?"
     return f"there is no such key; here you can set {', '.join(siblings)}"
-
-
-def _keys_of(root: type[Settings], key: Key) -> list[str]:
-    kind: object = root
-    for part in key:
-        kind, _ = _step(kind, part)
-    for option in _options(kind):
-        if isinstance(option, type) and issubclass(option, Settings):
-            return list(option.model_fields)
-    return []
 
 
 def _near(typed: str, known: list[str]) -> str | None:

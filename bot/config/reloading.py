@@ -44,27 +44,25 @@ class ConfigReloader:
 
     def __call__(self) -> Config:
         """Return the newest valid configuration."""
-        if self._file is not None and self._now() - self._looked >= LOOK_SECONDS:
-            self._looked = self._now()
-            self._look()
-        return self._config
-
-    def _look(self) -> None:
+        if self._file is None or self._now() - self._looked < LOOK_SECONDS:
+            return self._config
+        self._looked = self._now()
         version = self._stamp()
         if version is None or version == self._version:
-            return
+            return self._config
         self._version = version
         try:
             self._config = self._load()
         except ConfigError as error:
             log.error("%s has changed and is not used: %s", self._file, error)
-            return
+            return self._config
         masking.keep_secret(self._config.secrets)
         log.info(
             "%s has changed: the signing secret of Slack counts at once, all else at the next "
             "start",
             self._file,
         )
+        return self._config
 
     def _stamp(self) -> _Version:
         if self._file is None:

@@ -11,8 +11,8 @@ def test_every_key_is_known_with_its_line() -> None:
     document = read(b"# head\nagent:\n  name: Rita\naccess:\n  admins:\n    - discord:1\n")
 
     assert document.tree == {"agent": {"name": "Rita"}, "access": {"admins": ["discord:1"]}}
-    assert document.lines["agent", "name"] == 3
-    assert document.lines["access", "admins", 0] == 6
+    assert document.origins["agent", "name"] == "line 3"
+    assert document.origins["access", "admins", 0] == "line 6"
 
 
 @pytest.mark.parametrize("raw", [b"", b"# only a comment\n", b"---\n", b"\xef\xbb\xbf"])
@@ -45,7 +45,7 @@ def test_what_is_no_yaml_is_answered_with_its_line_and_what_to_do(
     document = read(raw)
 
     assert advice in document.problems[()]
-    assert document.lines[()] == line
+    assert document.origins[()] == f"line {line}"
 
 
 @pytest.mark.parametrize(
