@@ -7,12 +7,13 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from bot.agent.permissions import PermissionRules
 from bot.catalog.files import FileCatalog, Parsed, SourceFile
-from bot.catalog.frontmatter import FrontMatter, read_parts
+from bot.catalog.frontmatter import EFFORTS, FrontMatter, read_parts
 from bot.catalog.tool_names import split_known
 from bot.errors import ConfigError
 from bot.values import Json
@@ -139,7 +140,7 @@ def read(path: Path) -> Parsed[AgentDefinition]:
     values, body = read_parts(path)
     warnings: list[str] = []
     head = FrontMatter(path.name, values, warnings)
-    lenient = head.lenient
+    lenient, effort = head.lenient, partial(head.one_of, known=EFFORTS)
     servers: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     servers = lenient("mcpServers", head.servers, "none is used", default=servers)
     tools: tuple[str, ...] | None = None
@@ -169,7 +170,7 @@ def read(path: Path) -> Parsed[AgentDefinition]:
         skills=lenient("skills", head.some_names, "none is used", default=()),
         mcp_servers=servers[0],
         background=lenient("background", head.switch, "`false` is used", default=False),
-        effort=lenient("effort", head.effort, "the model's usual is used", default="") or None,
+        effort=lenient("effort", effort, "the model's usual is used", default="") or None,
         color=lenient("color", head.text, "none is used", default=""),
         input_schema=head.schema("input_schema"),
         tool=head.text("tool"),

@@ -95,10 +95,24 @@ class FileCatalog(ABC, Generic[Item]):
     @property
     def by_name(self) -> dict[str, Item]:
         """The items by name, reloaded if files have changed."""
-        if self._now() - self._checked >= CHECK_SECONDS:
-            self._checked = self._now()
-            if _fingerprint(*self._find()) != self._fingerprint:
-                self._reload()
+        if self._now() - self._checked < CHECK_SECONDS:
+            return dict(self._items)
+        self._checked = self._now()
+        if _fingerprint(*self._find()) == self._fingerprint:
+            return dict(self._items)
+        before, logged = self._items, set(self.problems)
+        self.read()
+        for problem in self.problems:
+            if problem not in logged:
+                log.warning("%s", problem)
+        changed = [name for name, item in self._items.items() if before.get(name) != item]
+        gone = sorted(set(before) - set(self._items))
+        log.info(
+            "The %s were read again; changed: %s; gone: %s",
+            self.kind[1],
+            changed or "none",
+            gone or "none",
+        )
         return dict(self._items)
 
     def read(self) -> None:
@@ -130,21 +144,6 @@ class FileCatalog(ABC, Generic[Item]):
         if len(files) > MOST_FILES:
             problems.append(f"Of {len(files):,} {several} {MOST_FILES} are read.")
         self._items, self._sources, self.problems = items, sources, tuple(problems)
-
-    def _reload(self) -> None:
-        before, logged = self._items, set(self.problems)
-        self.read()
-        for problem in self.problems:
-            if problem not in logged:
-                log.warning("%s", problem)
-        changed = [name for name, item in self._items.items() if before.get(name) != item]
-        gone = sorted(set(before) - set(self._items))
-        log.info(
-            "The %s were read again; changed: %s; gone: %s",
-            self.kind[1],
-            changed or "none",
-            gone or "none",
-        )
 
     def _missing(self, key: str) -> list[str]:
         """Return a sentence for each missing folder, with its configuration key."""

@@ -154,14 +154,12 @@ class FrontMatter:
         value = self.values.get(key)
         if value is None and not needed:
             return ""
-        if isinstance(value, bool) or not isinstance(value, str | int | float) or value == "":
-            if needed:
-                raise self.wrong(f"`{key}` is missing in the front matter")
-            raise self.wrong(f"`{key}` must be text")
-        text = str(value).strip()
-        if needed and not text:
+        unusable = isinstance(value, bool) or not isinstance(value, str | int | float)
+        if needed and (unusable or not str(value).strip()):
             raise self.wrong(f"`{key}` is missing in the front matter")
-        return text
+        if unusable or value == "":
+            raise self.wrong(f"`{key}` must be text")
+        return str(value).strip()
 
     def one_of(self, key: str, known: tuple[str, ...]) -> str:
         """Return one of the known words; empty if the key is missing."""
@@ -237,10 +235,6 @@ class FrontMatter:
         if meant is None:
             raise self.wrong(f"`{key}` must be true or false")
         return meant
-
-    def effort(self, key: str) -> str:
-        """Return a reasoning effort; empty if the key is missing."""
-        return self.one_of(key, EFFORTS)
 
     def rules(self, key: str) -> PermissionRules:
         """Return permission rules, with tools under our names."""

@@ -94,6 +94,12 @@ def check_arguments(name: str, schema: Json, given: Json) -> None:
     Raises:
         ToolError: The arguments are wrong; the text lists the errors.
     """
+    if problems := _problems(schema, given):
+        told = "; ".join(problems[:MOST_FIELDS])
+        raise ToolError(f"{name} was not called: {told}. Correct the arguments and call it again.")
+
+
+def _problems(schema: Json, given: Json) -> list[str]:
     properties = schema.get("properties", {})
     problems = [f"`{key}` is required" for key in schema.get("required", []) if key not in given]
     if schema.get("additionalProperties") is False and "patternProperties" not in schema:
@@ -105,9 +111,7 @@ def check_arguments(name: str, schema: Json, given: Json) -> None:
         names = [kinds] if isinstance(kinds, str) else kinds
         if isinstance(names, list) and names and not any(_is(value, kind) for kind in names):
             problems.append(f"`{key}` must be of the type {' or '.join(map(str, names))}")
-    if problems:
-        told = "; ".join(problems[:MOST_FIELDS])
-        raise ToolError(f"{name} was not called: {told}. Correct the arguments and call it again.")
+    return problems
 
 
 def _is(value: object, kind: object) -> bool:
@@ -128,19 +132,19 @@ def task_of(schema: Json, given: Json) -> str:
         BadRequestError: A field is missing, unknown or has a wrong value; the text names it.
     """
     properties: Json = schema["properties"]
-    unknown = sorted(set(given) - set(properties))
-    if unknown:
-        raise BadRequestError(f"`{one_line(unknown[0], 40)}` is not an argument.")
-    missing = [name for name in schema.get("required", []) if given.get(name) in (None, "")]
-    if missing:
-        raise BadRequestError(f"`{missing[0]}` is required.")
+    defaults = {name: field["default"] for name, field in properties.items() if "default" in field}
+    values = {
+        name: value
+        for name, value in (defaults | given).items()
+        if name not in properties or value not in (None, "")
+    }
+    if problems := _problems(schema, values):
+        raise BadRequestError(f"{problems[0]}.")
     lines = []
     for name, field in properties.items():
-        value = given.get(name, field.get("default"))
-        if value is None or value == "":
+        if name not in values:
             continue
-        if not _is(value, field["type"]):
-            raise BadRequestError(f"`{name}` must be of the type {field['type']}.")
+        value = values[name]
         if "enum" in field and value not in field["enum"]:
             known = ", ".join(str(each) for each in field["enum"])
             raise BadRequestError(f"`{name}` must be one of {known}.")
