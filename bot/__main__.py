@@ -175,7 +175,7 @@ def check(config: ConfigFile = None) -> None:
         version = asyncio.run(version_of_server(settings.database))
     if problem := version_problem(version):
         unwise.append(problem)
-    say(report.report(settings, file, os.environ, found, unwise, home=where))
+    say(report.report(settings, file, os.environ, found, unwise, home=str(where)))
 
 
 def migrate(config: ConfigFile = None) -> None:
@@ -207,10 +207,11 @@ def doctor(
     settings = prepare(file, quiet=True)
     from bot import doctor as examination  # noqa: PLC0415
     from bot.cautions import cautions  # noqa: PLC0415
+    from bot.checks import works  # noqa: PLC0415
 
     unwise = cautions(settings, file, os.environ)
     found = asyncio.run(examination.examine(settings, online=online))
-    findings = [examination.home_of(where), *examination.told(settings, unwise), *found]
+    findings = [works(f"{where}.", "Home"), *examination.told(settings, unwise), *found]
     for finding in findings:
         say(str(finding))
     raise typer.Exit(any(finding.good is False for finding in findings))

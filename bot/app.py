@@ -4,13 +4,12 @@ Each part gets the parts that it uses as arguments. A message to a part that is 
 published as an event; the subscriptions are at the end of `open_bot`.
 """
 
-import asyncio
 import logging
 import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -61,10 +60,9 @@ from bot.subagents.summaries import Summaries
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, utc_now
 from db.database import Database
-from db.runs import Run
 from db.steps import StepWriter
 from migrations.run import ensure_current
-from skills.base import Skill, Tool
+from skills.base import Skill
 from skills.declaration import BotServices
 from skills.opening import open_skills
 from skills.registry import SkillRegistry
@@ -157,7 +155,9 @@ async def open_bot(
                 permissions=permissions,
                 settings=settings,
                 agent_settings=config.agent,
-                tools_of=partial(_tools_of_run, registry),
+                tools_of=lambda run: registry.tools_of_run(
+                    allowed=run.allowed_tools, blocked=run.blocked_tools
+                ),
                 guide_of=registry.run_guide,
                 servers_away=registry.unavailable,
                 model_of=models.of_run,
@@ -368,19 +368,10 @@ async def _start(stack: AsyncExitStack, bot: Bot) -> None:
     await bot.upkeep.enter()
     stack.push_async_callback(bot.upkeep.leave)
     stack.push_async_callback(bot.drain, 0)
-    duties = bot.tasks.start(bot.upkeep.run(), name="upkeep", fresh_context=True)
-
-    async def end_duties() -> None:
-        duties.cancel()
-        with suppress(asyncio.CancelledError):
-            await duties
-
-    stack.push_async_callback(end_duties)
+    duties = Tasks()
+    stack.push_async_callback(duties.close)
+    duties.start(bot.upkeep.run(), name="upkeep", fresh_context=True)
     bot.tasks.start(bot.models.warm(), name="warm up the model")
-
-
-def _tools_of_run(registry: SkillRegistry, run: Run) -> tuple[Tool, ...]:
-    return registry.tools_of_run(allowed=run.allowed_tools, blocked=run.blocked_tools)
 
 
 def _submit(engine: Engine, tasks: Tasks, event: RunAdmitted, *, alone: bool) -> None:

@@ -1,17 +1,18 @@
-"""Shared functions of the commands: configuration, folder, log, and output."""
+"""Shared functions of the commands: folder, configuration, log, and output."""
 
 import asyncio
 import getpass
 import logging
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from bot import home, logs, masking
+from bot import logs, masking
 from bot.config.loading import FILE_VARIABLE, locate
 from bot.config.loading import load as config_of
 from bot.config.model import Config
@@ -39,13 +40,73 @@ Name = Annotated[
 #: The program's name in texts.
 FROM_SOURCE = "python -m bot"
 
+HOME_VARIABLE = "RETINUE_HOME"
+#: Each of these marks a folder as the home of a bot.
+_HOME_SIGNS = ("config.yaml", "data/retinue.db")
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder to which paths in the configuration are relative.
+
+    Attributes:
+        reason: The reason for choosing this folder, for admins.
+    """
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+    def enter(self) -> None:
+        """Make this the current folder; create it if it does not exist.
+
+        Raises:
+            ConfigError: The folder is unusable.
+        """
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.chdir(self.path)
+        except OSError as error:
+            raise ConfigError(
+                f"The folder {self.path} cannot be used ({error.strerror}): set {HOME_VARIABLE} to "
+                "one that this account may write."
+            ) from None
+
+
+def find_home(environ: Mapping[str, str], here: Path, *, named: bool) -> Home:
+    """Return the folder of the configuration and the data.
+
+    Args:
+        environ: The environment.
+        here: The current folder.
+        named: Whether a configuration was named by option or variable: paths then start in `here`.
+    """
+    if given := environ.get(HOME_VARIABLE):
+        return Home((here / Path(given).expanduser()), f"{HOME_VARIABLE} names it")
+    if named:
+        return Home(here, "the current folder, since a configuration was named")
+    for sign in _HOME_SIGNS:
+        if (here / sign).exists():
+            return Home(here, f"the current folder, since it holds {sign}")
+    # The folder for data of a user's programs on this platform.
+    data, given = Path.home() / ".local" / "share", environ.get("XDG_DATA_HOME", "")
+    if sys.platform == "darwin":
+        data = Path.home() / "Library" / "Application Support"
+    elif given.startswith("/"):
+        data = Path(given)
+    return Home(
+        data / "retinue", f"no {HOME_VARIABLE}, and no {_HOME_SIGNS[0]} in the current folder"
+    )
+
 
 def program() -> str:
     """Return the command that started this program, for texts that name a command."""
     return "retinue" if Path(sys.argv[0]).stem == "retinue" else FROM_SOURCE
 
 
-def enter(file: Path | None) -> tuple[Path | None, home.Home]:
+def enter(file: Path | None) -> tuple[Path | None, Home]:
     """Change to the folder of the configuration and the data.
 
     Returns:
@@ -53,7 +114,7 @@ def enter(file: Path | None) -> tuple[Path | None, home.Home]:
     """
     here = Path.cwd()
     named = file is not None or bool(os.environ.get(FILE_VARIABLE))
-    found = home.find(os.environ, here, named=named)
+    found = find_home(os.environ, here, named=named)
     if found.path == here:
         return locate(file, os.environ), found
     named_file = locate(file, os.environ) if named else None

@@ -18,7 +18,6 @@ from bot.checks import Check, fails, is_off, reason_of, works
 from bot.config.model import Config
 from bot.conversations.upkeep import DEAD_AFTER
 from bot.errors import BotError, ConfigError
-from bot.home import Home
 from bot.inventory import take
 from bot.logs import quiet
 from bot.masking import without_secrets
@@ -36,11 +35,6 @@ from skills import discovery
 
 PATIENCE_SECONDS = 10
 ANSWER_SECONDS = 60
-
-
-def home_of(home: Home) -> Check:
-    """Return the finding on the folder of the configuration and the data."""
-    return works(f"{home.path}: {home.reason}.", "Home")
 
 
 def told(config: Config, unwise: Sequence[str]) -> list[Check]:

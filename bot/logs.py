@@ -96,12 +96,15 @@ class OncePerChange(logging.Filter):
 
     Args:
         sign: A text in lower case that marks these lines.
+
+    Attributes:
+        logged: The problems that were logged since the connection was established last.
     """
 
     def __init__(self, sign: str) -> None:
         super().__init__()
         self._sign = sign
-        self._said: set[str] = set()
+        self.logged: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return True if the line is to be logged."""
@@ -110,16 +113,12 @@ class OncePerChange(logging.Filter):
             return True
         error = record.exc_info[1] if record.exc_info else None
         trouble = f"{type(error).__name__}: {error}" if error else _NUMBERS.sub("", text)
-        if trouble in self._said:
+        if trouble in self.logged:
             return False
-        self._said.add(trouble)
+        self.logged.add(trouble)
         record.msg = f"{text} ({trouble})" if error and str(error) not in text else text
         record.args, record.exc_info, record.exc_text = (), None, None
         return True
-
-    def forget(self) -> None:
-        """Log the next problem again, since the connection is established."""
-        self._said.clear()
 
 
 def connected_again(*loggers: str | logging.Logger) -> None:
@@ -128,7 +127,7 @@ def connected_again(*loggers: str | logging.Logger) -> None:
         library = logging.getLogger(each) if isinstance(each, str) else each
         for kept in library.filters:
             if isinstance(kept, OncePerChange):
-                kept.forget()
+                kept.logged.clear()
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from textwrap import fill
 from bot.config.interpolation import overrides
 from bot.config.loading import FILE_VARIABLE
 from bot.config.model import Config
-from bot.home import Home
 from bot.inventory import Inventory
 from bot.models.catalog import ModelSettings
 from bot.platforms.catalog import PLATFORMS, module_of
@@ -37,7 +36,7 @@ def report(
     inventory: Inventory | None = None,
     remarks: Sequence[str] = (),
     *,
-    home: Home | None = None,
+    home: str = "",
 ) -> str:
     """Return a few lines about a configuration, without its secrets.
 
@@ -47,10 +46,10 @@ def report(
         environ: The environment variables, which may have set keys.
         inventory: The agents and skills of the configuration, if they were examined.
         remarks: Warnings about the file.
-        home: The folder to which paths are relative.
+        home: The folder to which paths are relative, and why it is.
     """
     sections: dict[str, Iterable[str]] = {
-        "Home": [f"{home.path}: {home.reason}" if home else ""],
+        "Home": [home],
         **_sections(config, file, environ),
         **(inventory.lines if inventory else {}),
         "Warnings": [*(inventory.problems if inventory else ()), *remarks],

@@ -122,7 +122,6 @@ LINES = {
     "skills.services": 8,
     "skills.store": 6,
     "skills.settings": 8,
-    "bot.home": 8,
     "bot.isolated": 8,
     "bot.isolated_launcher": 8,
     "bot.errors": 9,

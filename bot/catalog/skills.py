@@ -193,23 +193,8 @@ class SkillCatalog(FileCatalog[AgentSkill]):
         super().__init__([folder.expanduser() for folder in folders], monotonic=monotonic)
 
     def catalog(self) -> str:
-        """Return the catalog for an agent that has `skill_read`; empty without skills.
-
-        It is cut at `CATALOG_CHARACTERS`.
-        """
-        lines = [_line(skill) for skill in self.by_name.values()]
-        room = CATALOG_CHARACTERS - len(CATALOG)
-        shown: list[str] = []
-        for line in lines:
-            room -= len(line) + 1
-            # Leave room for the line that counts the remaining skills.
-            is_last = len(lines) == len(shown) + 1
-            if room < (0 if is_last else 100):
-                break
-            shown.append(line)
-        if left := len(lines) - len(shown):
-            shown.append(f"- and {left:,} more: skill_read without a name lists all of them.")
-        return "\n".join([CATALOG, *shown]) if lines else ""
+        """Return the catalog for an agent that has `skill_read`; empty without skills."""
+        return catalog_of(self.by_name.values())
 
     def bodies(self, names: Iterable[str]) -> tuple[str, tuple[str, ...]]:
         """Return these skills in full, for the prompt of an agent that always works by them.
@@ -255,6 +240,25 @@ class SkillCatalog(FileCatalog[AgentSkill]):
 
     def _parse(self, file: SourceFile) -> Parsed[AgentSkill]:
         return read_skill(file.path.parent, self.opener)
+
+
+def catalog_of(skills: Iterable[AgentSkill]) -> str:
+    """Return the catalog of skills for a prompt, cut at `CATALOG_CHARACTERS` (pure)."""
+    lines = [_line(skill) for skill in skills]
+    if not lines:
+        return ""
+    room = CATALOG_CHARACTERS - len(CATALOG)
+    shown: list[str] = []
+    for line in lines:
+        room -= len(line) + 1
+        # Leave room for the line that counts the remaining skills.
+        is_last = len(lines) == len(shown) + 1
+        if room < (0 if is_last else 100):
+            break
+        shown.append(line)
+    if left := len(lines) - len(shown):
+        shown.append(f"- and {left:,} more: skill_read without a name lists all of them.")
+    return "\n".join([CATALOG, *shown])
 
 
 def listed(skills: Iterable[AgentSkill]) -> str:

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from bot.console import Home, find_home
 from bot.errors import ConfigError
-from bot.home import Home, find
 
 
 def test_the_variable_comes_first(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").touch()
 
-    home = find({"RETINUE_HOME": "/srv/retinue"}, tmp_path, named=True)
+    home = find_home({"RETINUE_HOME": "/srv/retinue"}, tmp_path, named=True)
 
     assert (home.path, home.reason) == (Path("/srv/retinue"), "RETINUE_HOME names it")
 
 
 def test_a_home_that_is_named_relatively_begins_in_the_current_folder(tmp_path: Path) -> None:
-    assert find({"RETINUE_HOME": "bot"}, tmp_path, named=False).path == tmp_path / "bot"
+    assert find_home({"RETINUE_HOME": "bot"}, tmp_path, named=False).path == tmp_path / "bot"
 
 
 @pytest.mark.parametrize("sign", ["config.yaml", "data/retinue.db"])
@@ -27,13 +27,13 @@ def test_a_folder_with_a_configuration_or_a_database_is_a_home(tmp_path: Path, s
     (tmp_path / sign).parent.mkdir(exist_ok=True)
     (tmp_path / sign).touch()
 
-    home = find({}, tmp_path, named=False)
+    home = find_home({}, tmp_path, named=False)
 
     assert (home.path, sign in home.reason) == (tmp_path, True)
 
 
 def test_paths_of_a_configuration_that_is_named_begin_in_the_current_folder(tmp_path: Path) -> None:
-    assert find({}, tmp_path, named=True).path == tmp_path
+    assert find_home({}, tmp_path, named=True).path == tmp_path
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_otherwise_it_is_where_the_platform_keeps_data(
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setenv("HOME", "/home/alice")
 
-    assert find(environ, tmp_path, named=False).path == Path("/home/alice", below)
+    assert find_home(environ, tmp_path, named=False).path == Path("/home/alice", below)
 
 
 def test_the_folder_that_the_desktop_names_is_taken_on_linux(tmp_path: Path) -> None:
-    home = find({"XDG_DATA_HOME": "/var/data"}, tmp_path, named=False)
+    home = find_home({"XDG_DATA_HOME": "/var/data"}, tmp_path, named=False)
 
     assert home.path == Path("/var/data/retinue")
 
