@@ -116,8 +116,19 @@ class Engine:
                     )
             yield engine
         finally:
-            await engine._close()
-            database.dispose()
+            # The library sets its own executor as the loop's default (`to_thread`, name
+            # resolution), shuts it down when it closes, and leaves the loop without any. Set ours
+            # before as well: the library's takes no more work while it shuts down.
+            loop = asyncio.get_running_loop()
+            threads = ThreadPoolExecutor(thread_name_prefix="asyncio")
+            loop.set_default_executor(threads)
+            try:
+                # On the loop's thread the call would block the very work that it waits for.
+                await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
+            finally:
+                # Work that was ending may have restored the library's executor meanwhile.
+                loop.set_default_executor(threads)
+                database.dispose()
 
     def _launch(self, database: SyncEngine, lanes: Sequence[str]) -> None:
         from dbos import DBOSConfig  # noqa: PLC0415
@@ -167,22 +178,6 @@ class Engine:
         self._draining = True
         for poller in self._running.background_thread_stop_events:
             poller.set()
-
-    async def _close(self) -> None:
-        """Close the engine, and give the loop an executor of its own again.
-
-        The library sets its own executor as the loop's default (`to_thread`, name resolution),
-        shuts it down when it closes, and leaves the loop without any.
-        """
-        loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(thread_name_prefix="asyncio")
-        # Set it before as well: the library's executor takes no more work while it shuts down.
-        loop.set_default_executor(threads)
-        try:
-            # On the loop's thread the call would block the very work that it waits for.
-            await asyncio.to_thread(self._dbos.destroy, destroy_registry=True)
-        finally:
-            # Work that was ending may have restored the library's executor meanwhile.
-            loop.set_default_executor(threads)
 
     # -- starting --------------------------------------------------------------------------------
 
