@@ -79,7 +79,8 @@ def _findings(subject: str, checks: Sequence[Check]) -> list[Check]:
 
 async def _database(settings: DatabaseSettings) -> list[Check]:
     """Examine the database: its tables, its full-text search, and what its bot has stored."""
-    file = Path(make_url(settings.url).database or "")
+    # The address of a server may be malformed, which is a finding of its own.
+    file = Path(make_url(settings.url).database or "" if settings.is_sqlite else "")
     problem, version = file_trouble(settings), None
     # `access` does not raise for a file in an inaccessible folder.
     missing = settings.is_sqlite and not os.access(file, os.F_OK)
