@@ -259,9 +259,9 @@ MUTANTS = (
     ),
     # -- schedules, memory, notes
     Mutant(
-        "db/memories.py",
-        "_NEWEST_FIRST.where(memories.c.user_id == user, condition)",
-        "_NEWEST_FIRST.where(condition)",
+        "db/user_texts.py",
+        "where(self.table.c.user_id == user, condition)",
+        "where(condition)",
         "tests/db tests/skills/test_memory.py",
     ),
     Mutant(

@@ -7,8 +7,6 @@ any other author of a memory could instruct the agent from then on.
 
 import re
 import uuid
-from dataclasses import asdict, replace
-from datetime import datetime
 from functools import partial
 from typing import Annotated
 
@@ -16,15 +14,12 @@ from pydantic import Field
 
 from bot.agent.plain import unquoted
 from bot.agent.sanitizer import escape_for_model, one_line, stored
-from bot.changes import CAN_BE_UNDONE
-from bot.errors import BadRequestError
 from bot.values import Json
-from db import changes, memories
-from db.database import Database, Transaction
-from db.memories import Memory, fitting
-from db.users import lock
+from db.database import Database
+from db.memories import MEMORIES, Memory, fitting, said_by
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 from skills.declaration import SkillDeclaration, SkillParts
+from skills.user_texts import TextStore, id_of_call
 
 MOST_MEMORIES = 200
 MOST_CHARACTERS = 300
@@ -46,15 +41,23 @@ _Text = Annotated[str, f"At most {MOST_CHARACTERS} characters"]
 _Number = Annotated[int, Field(ge=1, lt=2**31)]
 
 
+STORE = TextStore(
+    row=Memory,
+    texts=MEMORIES,
+    kind="memory",
+    plural="memories",
+    most=MOST_MEMORIES,
+    unique=True,
+    tools=("recall", "forget"),
+)
+
+
 def build(database: Database) -> Skill:
     """Return the skill that stores memories in this database."""
     return Skill(
         name="memory",
         description="Short facts about the person, known in every conversation.",
-        tools=(
-            *_remembering(database),
-            *_recalling(database),
-        ),
+        tools=(*_remembering(database), *_recalling(database)),
         guide=GUIDE,
     )
 
@@ -69,6 +72,21 @@ def _remembering(database: Database) -> tuple[Tool, Tool]:
         reach=Reach.CHANGES_OWN,
     )
 
+    async def save(
+        context: ToolContext, text: str, *, origin: str, source: str = "", message_id: str = ""
+    ) -> str:
+        memory = Memory(
+            id=id_of_call(_NAMESPACE, context),
+            text=text,
+            conversation_id=context.conversation_id,
+            created_at=context.now(),
+            origin=origin,
+            source=source,
+            message_id=message_id,
+        )
+        memory, is_new = await STORE.save(database, context.user.key, memory)
+        return f"Remembered as {memory.number}." if is_new else f"That is memory {memory.number}."
+
     @writes()
     async def remember(
         context: ToolContext,
@@ -77,17 +95,15 @@ def _remembering(database: Database) -> tuple[Tool, Tool]:
         """Remember a fact that the person told you, in their own words."""
         text = _cleaned(text)
         async with database.snapshot() as tx:
-            said = await memories.said_by(
-                tx, context.user.key, context.conversation_id, limit=MESSAGES_BACK
-            )
+            said = await said_by(tx, context.user.key, context.conversation_id, limit=MESSAGES_BACK)
         own = ((found, unquoted(words)) for found, words in said)
-        message_id = next((found for found, words in own if _contains_words(text, words)), None)
+        message_id = next((found for found, words in own if contains_words(text, words)), None)
         if message_id is None:
             raise ToolError(
                 "These are not the person's own words. Copy the fact word for word from what they "
                 "wrote in this conversation; for anything else, remember_found asks them."
             )
-        return await _store(database, context, text, origin="said", message_id=message_id)
+        return await save(context, text, origin="said", message_id=message_id)
 
     async def exact_text(context: ToolContext, arguments: Json) -> tuple[Json, str]:
         """Return the exact text to store, so that the user confirms that text."""
@@ -104,14 +120,15 @@ def _remembering(database: Database) -> tuple[Tool, Tool]:
         source: Annotated[str, "The page, file or tool it is from"],
     ) -> str:
         """Remember a fact from elsewhere, or in other words. The person is asked first."""
-        return await _store(
-            database, context, _cleaned(text), origin="confirmed", source=one_line(source, 100)
-        )
+        return await save(context, _cleaned(text), origin="confirmed", source=one_line(source, 100))
 
     return remember, remember_found
 
 
 def _recalling(database: Database) -> tuple[Tool, Tool]:
+    async def reach_of(context: ToolContext, _: Json) -> Reach:
+        return await STORE.reach(database, context)
+
     # Not for subagents: a run could put a memory into the address of a page.
     @tool(
         main_agent_only=True,
@@ -126,7 +143,7 @@ def _recalling(database: Database) -> tuple[Tool, Tool]:
     ) -> str:
         """Look up what you remember of the person, and where it comes from."""
         async with database.snapshot() as tx:
-            found = await memories.everything(tx, context.user.key)
+            found = await MEMORIES.newest(tx, context.user.key)
         if query and query.strip():
             found = fitting(found, one_line(query, 1000))
         if not found:
@@ -145,11 +162,6 @@ def _recalling(database: Database) -> tuple[Tool, Tool]:
             lines.append(f"{len(found) - SHOWN} more: ask for them by their words.")
         return "\n".join(lines)
 
-    async def reach_of(context: ToolContext, _: Json) -> Reach:
-        async with database.snapshot() as tx:
-            has_room = await changes.has_room(tx, context.user.key, MemoryRestorer.kind)
-        return Reach.CHANGES_OWN if has_room else Reach.DESTROYS
-
     # A second call might delete a newer memory that was given the number in between.
     @tool(
         main_agent_only=True,
@@ -161,105 +173,9 @@ def _recalling(database: Database) -> tuple[Tool, Tool]:
     )
     async def forget(context: ToolContext, number: _Number) -> str:
         """Forget a memory, when the person wants that."""
-        user = context.user.key
-        async with database.transaction() as tx:
-            await lock(tx, user)
-            memory = await memories.get(tx, user, number)
-            if memory is None:
-                raise ToolError(f"There is no memory {number}. See recall for the numbers.")
-            await changes.keep(
-                tx,
-                context.cause,
-                kind=MemoryRestorer.kind,
-                key=memory.id,
-                title=f"memory {number} “{one_line(memory.text, 80)}”",
-                before=_state(memory),
-                after=None,
-                now=context.now(),
-                drops=not context.spares_former,
-            )
-            await memories.remove(tx, user, number)
-        return f"Memory {number} is forgotten. {CAN_BE_UNDONE}"
+        return await STORE.delete(database, context, number)
 
     return recall, forget
-
-
-class MemoryRestorer:
-    """Restores forgotten memories."""
-
-    kind = "memory"
-
-    async def state(self, tx: Transaction, user: str, key: str) -> Json | None:
-        """Return a user's memory as a document."""
-        memory = await memories.find(tx, user, key)
-        return None if memory is None else _state(memory)
-
-    async def restore(
-        self, tx: Transaction, user: str, key: str, before: Json | None, *, beside: bool
-    ) -> tuple[str, str]:
-        """Restore a user's memory under its number, or the next one; `None` forgets it again.
-
-        Raises:
-            BadRequestError: The user has the most memories allowed.
-        """
-        await lock(tx, user)
-        there = await memories.find(tx, user, key, before["text"] if before else None)
-        if before is None:
-            if there is not None:
-                await memories.remove(tx, user, there.number)
-            return key, "The memory is forgotten again."
-        if there is not None:
-            return key, f"That is memory {there.number} already."
-        if len(await memories.everything(tx, user)) >= MOST_MEMORIES:
-            raise BadRequestError(f"You have {MOST_MEMORIES} memories, which is the most.")
-        memory = Memory(
-            **before | {"id": key, "created_at": datetime.fromisoformat(before["created_at"])}
-        )
-        if await memories.get(tx, user, memory.number) is not None:
-            memory = replace(memory, number=await memories.next_number(tx, user))
-        await memories.add(tx, user, memory)
-        return key, f"It is memory {memory.number}."
-
-
-def _state(memory: Memory) -> Json:
-    return asdict(memory) | {"created_at": memory.created_at.isoformat()}
-
-
-async def _store(
-    database: Database,
-    context: ToolContext,
-    text: str,
-    *,
-    origin: str,
-    source: str = "",
-    message_id: str = "",
-) -> str:
-    user = context.user.key
-    memory = Memory(
-        # The same call made again after a crash finds its memory.
-        id=uuid.uuid5(_NAMESPACE, f"{context.work_id}/{context.call_id}").hex,
-        number=0,
-        text=text,
-        origin=origin,
-        source=source,
-        conversation_id=context.conversation_id,
-        message_id=message_id,
-        created_at=context.now(),
-    )
-    async with database.transaction() as tx:
-        await lock(tx, user)
-        known = await memories.find(tx, user, memory.id, text)
-        if known is not None:
-            return f"That is memory {known.number}."
-        there = len(await memories.everything(tx, user))
-        if there >= MOST_MEMORIES:
-            raise ToolError(
-                f"This person has {there} memories, which is the most. Ask which ones may go, and "
-                "use forget."
-            )
-        memory = replace(memory, number=await memories.next_number(tx, user))
-        await memories.add(tx, user, memory)
-    return f"Remembered as {memory.number}."
 
 
 def _cleaned(text: str) -> str:
@@ -279,7 +195,7 @@ def _cleaned(text: str) -> str:
     return cleaned
 
 
-def _contains_words(text: str, said: str) -> bool:
+def contains_words(text: str, said: str) -> bool:
     """Return True if the words of the text occur in `said` in sequence, whatever separates them."""
     wanted, words = (f" {' '.join(_WORD.findall(each.casefold()))} " for each in (text, said))
     if not text.isascii():
@@ -289,7 +205,5 @@ def _contains_words(text: str, said: str) -> bool:
 
 
 SKILL = SkillDeclaration(
-    build=lambda services: SkillParts(
-        skills=(build(services.database),), restorers=(MemoryRestorer(),)
-    )
+    build=lambda services: SkillParts(skills=(build(services.database),), restorers=(STORE,))
 )

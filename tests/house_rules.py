@@ -121,6 +121,7 @@ LINES = {
     "skills.opening": 2,
     "skills.services": 8,
     "skills.store": 6,
+    "skills.user_texts": 6,
     "skills.settings": 8,
     "bot.isolated": 8,
     "bot.isolated_launcher": 8,

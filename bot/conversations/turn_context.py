@@ -102,7 +102,7 @@ class TurnContext:
             waiting = await outbox.undelivered(
                 tx, turn.user.key, read_in=scope.read_in, limit=UNDELIVERED
             )
-            remembered = await memories.everything(tx, turn.user.key)
+            remembered = await memories.MEMORIES.newest(tx, turn.user.key)
             todo = await todos.read(tx, turn.conversation_id, turn.user.key)
         text = foreign_content.with_quotes(newest.text, newest.quoted) if newest else ""
         memories_shown = _remembered(remembered, newest.text if newest else "")

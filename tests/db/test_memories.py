@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.values import Identity
-from db import conversations, memories
+from db import conversations
 from db.database import Database
-from db.memories import Memory, fitting
+from db.memories import MEMORIES, Memory, fitting, said_by
 from tests.fakes.clock import FakeClock
 from tests.fakes.rows import meet
 from tests.fakes.stored import Stored
@@ -38,19 +38,36 @@ async def test_a_memory_comes_back_as_stored_to_its_person_alone(
     alice, bob = people
     kept = memory(1, "Straße 北京 🙂 'quoted'", clock)
     async with database.transaction() as tx:
-        await memories.add(tx, alice, kept)
+        await MEMORIES.add(tx, alice, kept)
 
     async with database.transaction() as tx:
-        assert await memories.get(tx, alice, 1) == kept
-        assert await memories.find(tx, alice, kept.id, "") == kept
-        assert await memories.find(tx, alice, "", kept.text) == kept
-        assert await memories.next_number(tx, alice) == 2
-        assert await memories.everything(tx, bob) == []
-        assert await memories.get(tx, bob, 1) is None
-        assert await memories.find(tx, bob, kept.id, kept.text) is None
-        assert await memories.remove(tx, bob, 1) is False
-        assert await memories.remove(tx, alice, 1) is True
-        assert await memories.everything(tx, alice) == []
+        assert await MEMORIES.get(tx, alice, 1) == kept
+        assert await MEMORIES.find(tx, alice, kept.id, "") == kept
+        assert await MEMORIES.find(tx, alice, "", kept.text) == kept
+        assert await MEMORIES.newest(tx, bob) == []
+        assert await MEMORIES.get(tx, bob, 1) is None
+        assert await MEMORIES.find(tx, bob, kept.id, kept.text) is None
+        assert await MEMORIES.remove(tx, bob, 1) is False
+        assert await MEMORIES.remove(tx, alice, 1) is True
+        assert await MEMORIES.newest(tx, alice) == []
+
+
+async def test_a_number_that_is_taken_or_not_given_is_the_next_one(
+    database: Database, clock: FakeClock, people: tuple[str, str]
+) -> None:
+    alice, bob = people
+    async with database.transaction() as tx:
+        numbers = [
+            (await MEMORIES.add(tx, user, memory(number, text, clock, user + text))).number
+            for user, number, text in (
+                (alice, 7, "a"),
+                (alice, 7, "b"),
+                (alice, 0, "c"),
+                (bob, 0, "d"),
+            )
+        ]
+
+    assert numbers == [7, 8, 9, 1]
 
 
 async def test_the_newest_come_first(
@@ -59,11 +76,11 @@ async def test_the_newest_come_first(
     alice, bob = people
     async with database.transaction() as tx:
         for number, text in enumerate("abc", start=1):
-            await memories.add(tx, alice, memory(number, text, clock, alice))
-            await memories.add(tx, bob, memory(number, text, clock, bob))
+            await MEMORIES.add(tx, alice, memory(number, text, clock, alice))
+            await MEMORIES.add(tx, bob, memory(number, text, clock, bob))
 
     async with database.snapshot() as tx:
-        assert [item.text for item in await memories.everything(tx, alice)] == ["c", "b", "a"]
+        assert [item.text for item in await MEMORIES.newest(tx, alice)] == ["c", "b", "a"]
 
 
 async def test_only_a_persons_own_words_in_their_own_conversation_are_what_they_said(
@@ -78,9 +95,9 @@ async def test_only_a_persons_own_words_in_their_own_conversation_are_what_they_
         await conversations.say(tx, mine, role="user", text="again", now=clock())
 
     async with database.snapshot() as tx:
-        said = await memories.said_by(tx, alice.key, mine, limit=10)
-        last = await memories.said_by(tx, alice.key, mine, limit=1)
-        theirs = await memories.said_by(tx, alice.key, others, limit=10)
+        said = await said_by(tx, alice.key, mine, limit=10)
+        last = await said_by(tx, alice.key, mine, limit=1)
+        theirs = await said_by(tx, alice.key, others, limit=10)
     assert [text for _, text in said] == ["again", "user"]
     assert [text for _, text in last] == ["again"]
     assert theirs == []

@@ -4,9 +4,8 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from bot.values import Identity
-from db import notes
 from db.database import Database
-from db.notes import Note
+from db.notes import NOTES, Note
 from tests.fakes.clock import FakeClock
 from tests.fakes.rows import meet
 
@@ -21,8 +20,8 @@ async def people(
 async def store(database: Database, clock: FakeClock, user: str, *texts: str) -> list[Note]:
     async with database.transaction() as tx:
         return [
-            await notes.add(
-                tx, user, note_id=f"{user}{text}"[-36:], title="", text=text, now=clock()
+            await NOTES.add(
+                tx, user, Note(id=f"{user}{text}"[-36:], title="", text=text, created_at=clock())
             )
             for text in texts
         ]
@@ -48,8 +47,8 @@ async def test_a_note_comes_back_as_stored(
     (note,) = await store(database, clock, alice, "Straße 北京 🙂\n'quoted'")
 
     async with database.snapshot() as tx:
-        assert await notes.get(tx, alice, 1) == note
-        assert await notes.find(tx, alice, note.id) == note
+        assert await NOTES.get(tx, alice, 1) == note
+        assert await NOTES.find(tx, alice, note.id) == note
 
 
 async def test_a_page_holds_the_newest_notes_first(
@@ -59,8 +58,8 @@ async def test_a_page_holds_the_newest_notes_first(
     await store(database, clock, alice, *"abcde")
 
     async with database.snapshot() as tx:
-        second = await notes.page(tx, alice, limit=2, offset=2)
-        assert await notes.count(tx, alice) == 5
+        second = await NOTES.newest(tx, alice, limit=2, offset=2)
+        assert await NOTES.count(tx, alice) == 5
     assert [note.text for note in second] == ["c", "b"]
 
 
@@ -71,12 +70,12 @@ async def test_nobody_reaches_the_notes_of_another(
     (note,) = await store(database, clock, alice, "secret")
 
     async with database.transaction() as tx:
-        assert await notes.get(tx, bob, 1) is None
-        assert await notes.find(tx, bob, note.id) is None
-        assert await notes.page(tx, bob, limit=10) == []
-        assert await notes.count(tx, bob) == 0
-        assert await notes.remove(tx, bob, 1) is False
-        assert await notes.get(tx, alice, 1) == note
+        assert await NOTES.get(tx, bob, 1) is None
+        assert await NOTES.find(tx, bob, note.id) is None
+        assert await NOTES.newest(tx, bob, limit=10) == []
+        assert await NOTES.count(tx, bob) == 0
+        assert await NOTES.remove(tx, bob, 1) is False
+        assert await NOTES.get(tx, alice, 1) == note
 
 
 async def test_a_removed_note_is_gone(
@@ -86,11 +85,11 @@ async def test_a_removed_note_is_gone(
     await store(database, clock, alice, "one")
 
     async with database.transaction() as tx:
-        assert await notes.remove(tx, alice, 1) is True
+        assert await NOTES.remove(tx, alice, 1) is True
 
     async with database.transaction() as tx:
-        assert await notes.get(tx, alice, 1) is None
-        assert await notes.remove(tx, alice, 1) is False
+        assert await NOTES.get(tx, alice, 1) is None
+        assert await NOTES.remove(tx, alice, 1) is False
 
 
 async def test_a_note_of_somebody_unknown_is_refused(database: Database, clock: FakeClock) -> None:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from bot.values import Identity
-from db import notes
 from db.database import Database, DatabaseSettings
+from db.notes import NOTES, Note
 from db.search import _postgresql, search_notes, words_of
 from db.tables import notes as table
 from tests.fakes.clock import FakeClock
@@ -27,15 +27,14 @@ class Shelf:
     async def put(self, *texts: str, title: str = "") -> None:
         async with self.database.transaction() as tx:
             for each in texts:
-                number = await notes.count(tx, self._user)
-                await notes.add(
-                    tx,
-                    self._user,
-                    note_id=f"{self._user[-20:]}x{number}",
+                number = await NOTES.count(tx, self._user)
+                note = Note(
+                    id=f"{self._user[-20:]}x{number}",
                     title=title,
                     text=each,
-                    now=self._clock(),
+                    created_at=self._clock(),
                 )
+                await NOTES.add(tx, self._user, note)
 
     async def search(self, query: str, limit: int = 10) -> list[str]:
         async with self.database.snapshot() as tx:
@@ -125,7 +124,7 @@ async def test_a_removed_note_is_not_found_any_more(
 ) -> None:
     await shelf.put("eggs", "eggs and flour")
     async with database.transaction() as tx:
-        await notes.remove(tx, alice.key, 1)
+        await NOTES.remove(tx, alice.key, 1)
 
     assert await shelf.search("eggs") == ["eggs and flour"]
 

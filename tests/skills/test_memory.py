@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from bot.changes import CAN_BE_UNDONE
 from bot.errors import ToolError
 from bot.values import Identity, Json
-from db import conversations, memories
+from db import conversations
 from db.database import Database
+from db.memories import MEMORIES
 from skills.base import Skill, ToolContext
-from skills.memory import MOST_MEMORIES, _contains_words, build
+from skills.memory import MOST_MEMORIES, build, contains_words
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored
@@ -66,7 +67,7 @@ async def test_what_the_person_said_is_remembered_with_where_it_comes_from(
     said = await talk.call("remember", text="I'm a vegetarian")
 
     async with talk.stored.database.snapshot() as tx:
-        (memory,) = await memories.everything(tx, alice.key)
+        (memory,) = await MEMORIES.newest(tx, alice.key)
     assert said == "Remembered as 1."
     assert await talk.call("recall", query="vegetarian food") == (
         "- 1: I'm a vegetarian (they said so, 2026-11-21, in this conversation)"
@@ -129,7 +130,7 @@ async def test_what_is_forgotten_is_gone(talk: Talk) -> None:
     await talk.say("I like cats")
     await talk.call("remember", text="I like cats")
 
-    assert await talk.call("forget", number=1) == f"Memory 1 is forgotten. {CAN_BE_UNDONE}"
+    assert await talk.call("forget", number=1) == f"Memory 1 is deleted. {CAN_BE_UNDONE}"
 
     assert await talk.call("recall") == "Nothing of that kind is remembered."
     with pytest.raises(ToolError, match="There is no memory 1"):
@@ -153,7 +154,7 @@ async def test_a_full_memory_is_refused_with_advice(talk: Talk) -> None:
     for n in range(MOST_MEMORIES):
         await talk.call("remember", text=f"fact{n}")
 
-    with pytest.raises(ToolError, match=r"200 memories, which is the most.*use forget"):
+    with pytest.raises(ToolError, match=r"200 memories, which is the most.*with forget"):
         await talk.call("remember", text=f"fact{MOST_MEMORIES}")
 
     lines = (await talk.call("recall")).splitlines()
@@ -197,7 +198,7 @@ async def test_markup_in_a_memory_is_read_back_as_data(talk: Talk) -> None:
     ],
 )
 def test_words_are_found_whatever_stands_around_them(text: str, said: str) -> None:
-    assert _contains_words(text, said)
+    assert contains_words(text, said)
 
 
 @pytest.mark.parametrize(
@@ -210,13 +211,13 @@ def test_words_are_found_whatever_stands_around_them(text: str, said: str) -> No
     ],
 )
 def test_words_that_were_not_said_in_this_order_are_not_found(text: str, said: str) -> None:
-    assert not _contains_words(text, said)
+    assert not contains_words(text, said)
 
 
 @given(before=st.text(max_size=30), fact=st.text("abc ", min_size=3), after=st.text(max_size=30))
-def test_what_contains_words_a_message_is_found_in_it(before: str, fact: str, after: str) -> None:
+def test_whatcontains_words_a_message_is_found_in_it(before: str, fact: str, after: str) -> None:
     if fact.strip():
-        assert _contains_words(fact, f"{before} {fact} {after}")
+        assert contains_words(fact, f"{before} {fact} {after}")
 
 
 async def test_a_line_that_quotes_somebody_is_not_the_persons_own_words(talk: Talk) -> None:

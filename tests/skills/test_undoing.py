@@ -9,10 +9,10 @@ import pytest
 from bot.changes import Cause
 from bot.errors import ToolError
 from bot.values import Identity
-from db import changes, memories
+from db import changes
 from db.changes import MOST_PER_KIND
 from db.database import Database
-from db.memories import Memory
+from db.memories import MEMORIES, Memory
 from skills import memory, notes, whiteboard
 from skills.base import Reach, ToolContext
 from tests.fakes.calls import Caller
@@ -53,7 +53,7 @@ async def of_memories(database: Database, user: Identity, clock: FakeClock) -> D
         created_at=clock(),
     )
     async with database.transaction() as tx:
-        await memories.add(tx, user.key, fact)
+        await MEMORIES.add(tx, user.key, fact)
     return Deletion("memory", "forget", {"number": 1}, caller)
 
 

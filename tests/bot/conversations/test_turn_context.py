@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -448,15 +449,13 @@ async def remember(talk: Talk, *texts: str) -> None:
     await talk.stored.person(talk.user)
     async with talk.database.transaction() as tx:
         for text in texts:
-            number = await memories.next_number(tx, talk.user.key)
             memory = Memory(
-                id=f"memory-{number}",
-                number=number,
+                id=uuid4().hex,
                 text=text,
                 origin="said",
                 created_at=talk.stored.now(),
             )
-            await memories.add(tx, talk.user.key, memory)
+            await memories.MEMORIES.add(tx, talk.user.key, memory)
 
 
 async def remembered(talk: Talk, words: str) -> list[str]:
@@ -532,7 +531,7 @@ async def test_memories_make_a_turn_private_and_not_foreign(talk: Talk) -> None:
         created_at=talk.stored.now(),
     )
     async with talk.database.transaction() as tx:
-        await memories.add(tx, talk.user.key, known)
+        await memories.MEMORIES.add(tx, talk.user.key, known)
 
     assert await talk.flags(await talk.say("Hello")) == (False, True)
 

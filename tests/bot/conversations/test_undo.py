@@ -47,14 +47,15 @@ class Desk:
         self.plans = Plans(self.database, self.clock)
         self.workspaces = Workspaces(WorkspaceSettings(folder=str(self.folder)))
         found: list[Restorer] = [
-            notes.NoteRestorer(),
-            memory.MemoryRestorer(),
+            notes.STORE,
+            memory.STORE,
             boards.WhiteboardRestorer(self.clock),
             self.plans.book,
         ]
+        self.restorers = {each.kind: each for each in found}
         undo = Undo(
             database=self.database,
-            restorers={each.kind: each for each in found},
+            restorers=self.restorers,
             stores=[FileChanges(self.workspaces, self.clock)],
             now=self.clock,
         )
@@ -297,7 +298,7 @@ async def test_a_note_for_which_there_is_no_room_stays_deleted_and_can_be_restor
     desk: Desk, alice: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await delete_a_note(desk, alice)
-    monkeypatch.setattr(notes, "MOST_NOTES", 0)
+    monkeypatch.setitem(desk.restorers, "note", replace(notes.STORE, most=0))
     full = await desk.type(alice, "/undo last")
     monkeypatch.undo()
 
