@@ -1,7 +1,6 @@
 """Every built-in tool declares how far it reaches and what its results hold."""
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 
 import skills
 from skills.base import Effects, Reach, Tool, ToolContext, tool
+from tests.skill_pages import tools_in
 
 HERE, AWAY, OWN, ACTS = "READS_HERE", "READS_BEYOND", "CHANGES_OWN", "ACTS_BEYOND"
 DESTROYS = "DESTROYS"
@@ -65,32 +65,10 @@ BUILDERS = ("skills/agents.py", "skills/mcp/servers.py", "skills/rest/services.p
 
 
 def decorated() -> Iterator[tuple[str, dict[str, ast.expr]]]:
-    """Return the name and the declarations of each function below `@tool(...)` in `skills/`.
-
-    A decorator may have a name of its own: `reads = tool(...)`, `writes = partial(tool, ...)`.
-    """
+    """Yield the name and the declarations of each function below `@tool(...)` in `skills/`."""
     for path in sorted(SKILLS.rglob("*.py")):
-        nodes = list(ast.walk(ast.parse(path.read_text())))
-        named: dict[str, dict[str, ast.expr]] = {"tool": {}}
-        for node in nodes:
-            if isinstance(node, ast.Assign) and re.match(
-                r"(partial\()?tool[,(]", text := ast.unparse(node.value)
-            ):
-                (name,) = (ast.unparse(target) for target in node.targets)
-                assert name not in named, f"{path} names two decorators {name}: {text}"
-                named[name] = _keywords(node.value)
-        for node in nodes:
-            if not isinstance(node, ast.AsyncFunctionDef):
-                continue
-            for mark in node.decorator_list:
-                name = ast.unparse(mark.func if isinstance(mark, ast.Call) else mark)
-                if name in named:
-                    yield node.name, named[name] | _keywords(mark)
-
-
-def _keywords(call: ast.expr) -> dict[str, ast.expr]:
-    words = call.keywords if isinstance(call, ast.Call) else []
-    return {word.arg or "": word.value for word in words}
+        for each in tools_in(path):
+            yield each.name, each.keywords
 
 
 @pytest.mark.parametrize(("name", "given"), [pytest.param(n, g, id=n) for n, g in decorated()])
