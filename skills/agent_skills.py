@@ -11,8 +11,8 @@ from pydantic import Field
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings, AgentSkillsSettings
 from bot.catalog.skill_files import list_files, read_file
-from bot.catalog.skills import AgentSkill, SkillCatalog, listed
-from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from bot.catalog.skills import SkillCatalog, listed
+from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 
 log = logging.getLogger(__name__)
@@ -29,15 +29,7 @@ def build(folders: SkillCatalog, *, page_characters: int) -> Skill:
         page_characters: Longest tool result that a model is shown, in characters.
     """
     page = max(100, page_characters - HEAD_CHARACTERS)
-    return Skill(
-        name="agent_skills",
-        description="Instructions for certain kinds of work (SKILL.md).",
-        tools=(_skill_read(folders, page),),
-        guide=folders.catalog,
-    )
 
-
-def _skill_read(folders: SkillCatalog, page: int) -> Tool:
     @tool(effects=Effects.NONE, foreign=False, private=False, reach=Reach.READS_HERE)
     async def skill_read(
         context: ToolContext,
@@ -57,10 +49,21 @@ def _skill_read(folders: SkillCatalog, page: int) -> Tool:
             text = await asyncio.to_thread(read_file, skill, path, folders.opener)
             return paged(f"{one_line(path, 200)} of the skill {skill.name}", text, offset, page)
         files = await asyncio.to_thread(list_files, skill, folders.opener)
-        text = f"{skill.body}\n\n{_about(skill, str(files))}"
+        about = [f"Files of this skill (skill_read with their path): {files}."]
+        if skill.compatibility:
+            about.append(f"It needs: {skill.compatibility}")
+        if skill.tools:
+            tools = ", ".join(skill.tools)
+            about.append(f"It was written for the tools {tools}; you may lack some.")
+        text = "\n".join([skill.body, "", *about])
         return paged(f"The skill {skill.name}", text, offset, page)
 
-    return skill_read
+    return Skill(
+        name="agent_skills",
+        description="Instructions for certain kinds of work (SKILL.md).",
+        tools=(skill_read,),
+        guide=folders.catalog,
+    )
 
 
 def paged(what: str, text: str, offset: int, page: int) -> str:
@@ -82,16 +85,6 @@ def paged(what: str, text: str, offset: int, page: int) -> str:
         end = offset - 1 + len(part)
     more = f" Go on with offset={end + 1}." if end < len(text) else ""
     return f"{what}: characters {offset:,} to {end:,} of {len(text):,}.{more}\n\n{part}"
-
-
-def _about(skill: AgentSkill, files: str) -> str:
-    """Return the files, requirements and tools of a skill, to follow its instructions."""
-    lines = [f"Files of this skill (skill_read with their path): {files}."]
-    if skill.compatibility:
-        lines.append(f"It needs: {skill.compatibility}")
-    if skill.tools:
-        lines.append(f"It was written for the tools {', '.join(skill.tools)}; you may lack some.")
-    return "\n".join(lines)
 
 
 def run_guide(catalog: SkillCatalog, names: tuple[str, ...], tools: tuple[str, ...]) -> str:

@@ -259,13 +259,9 @@ def _guarded_skill(skill: Skill, origin: str) -> Skill:
     return replace(
         skill,
         tools=tuple(map(_escaping, skill.tools)),
-        live=live and partial(_live, live, origin),
+        live=live and (lambda: tuple(map(_escaping, _asked(live, tuple[Tool, ...](), origin)))),
         guide=guide if isinstance(guide, str) else partial(_asked, guide, "", origin),
     )
-
-
-def _live(give: Callable[[], tuple[Tool, ...]], origin: str) -> tuple[Tool, ...]:
-    return tuple(map(_escaping, _asked(give, tuple[Tool, ...](), origin)))
 
 
 def _escaping(tool: Tool) -> Tool:

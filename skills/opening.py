@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from skills import discovery
-from skills.declaration import BotServices, SkillDeclaration, SkillParts, as_parts
+from skills.declaration import BotServices, SkillDeclaration, as_parts
 from skills.loading import fitting, load, open_outside
 from skills.registry import SkillRegistry
 from skills.settings import SkillsSettings
@@ -32,7 +32,10 @@ async def open_skills(
     own = section(SkillsSettings)
     for name, declaration in sorted(declared, key=lambda each: each[1].last):
         mine = replace(services, name=name, folder=Path(own.data_folder) / name)
-        registry.add(await _parts(declaration, stack, mine))
+        if declaration.open is not None:
+            registry.add(await declaration.open(stack, mine))
+        elif declaration.build is not None and (built := declaration.build(mine)) is not None:
+            registry.add(as_parts(built))
     loaded = fitting(load(own, services), registry.named)
     for each in loaded.skills:
         if (opened := await open_outside(each, stack, registry.named)).problems:
@@ -41,13 +44,3 @@ async def open_skills(
             registry.add(found.parts)
     for problem in loaded.problems:
         log.warning("%s", problem)
-
-
-async def _parts(
-    declaration: SkillDeclaration, stack: AsyncExitStack, services: BotServices
-) -> SkillParts:
-    if declaration.open is not None:
-        return await declaration.open(stack, services)
-    assert declaration.build is not None, "A declaration has `build` or `open`."
-    built = declaration.build(services)
-    return SkillParts() if built is None else as_parts(built)

@@ -92,10 +92,13 @@ class SkillRegistry:
         found = dict(self._fixed)
         for skill in self.skills:
             for tool in skill.live() if skill.live else ():
-                if problem := self._problem(tool, skill, found):
-                    self._complain(problem)
-                else:
+                problem = self._problem(tool, skill, found)
+                if not problem:
                     found[tool.name] = tool
+                elif problem not in self._complained:
+                    # Log once: the tools are queried many times a minute.
+                    self._complained.add(problem)
+                    log.error("%s", problem)
         return found
 
     def find(self, name: str) -> Tool | None:
@@ -206,12 +209,6 @@ class SkillRegistry:
             return f"The tool {tool.name!r} needs a person, whom a subagent does not have"
         return ""
 
-    def _complain(self, problem: str) -> None:
-        # Log once: the tools are queried many times a minute.
-        if problem not in self._complained:
-            self._complained.add(problem)
-            log.error("%s", problem)
-
 
 def _is_among(name: str, names: frozenset[str]) -> bool:
     return name in names or any(
@@ -222,36 +219,29 @@ def _is_among(name: str, names: frozenset[str]) -> bool:
 def _check(skills: tuple[Skill, ...]) -> None:
     owners: dict[str, str] = {}
     names = [skill.name for skill in skills]
+    taken = sorted({*names, *(tool.name for skill in skills for tool in skill.tools)})
     for skill in skills:
-        _check_live(skill, skills)
-        if names.count(skill.name) > 1:
-            raise ConfigError(f"Two skills are called {skill.name!r}; rename one of them.")
-        for tool in skill.tools:
-            _check_tool(tool, skill, owners.get(tool.name), names)
-            owners[tool.name] = skill.name
-
-
-def _check_live(skill: Skill, skills: tuple[Skill, ...]) -> None:
-    names = {other.name for other in skills} | {tool.name for each in skills for tool in each.tools}
-    for name in sorted(names):
-        if skill.may_own(name):
+        if name := next(filter(skill.may_own, taken), ""):
             raise ConfigError(
                 f"{name!r} is called like a tool that may come from {skill.name!r}; rename it."
             )
-
-
-def _check_tool(tool: Tool, skill: Skill, owner: str | None, skills: list[str]) -> None:
-    if owner is not None:
-        raise ConfigError(
-            f"The skills {owner!r} and {skill.name!r} both have a tool {tool.name!r}; rename one."
-        )
-    # The name would be ambiguous: the skill or its one tool.
-    if tool.name in skills and (tool.name != skill.name or len(skill.tools) > 1):
-        raise ConfigError(
-            f"The tool {tool.name!r} of the skill {skill.name!r} is called like a skill; rename it."
-        )
-    if tool.needs_confirmation and not tool.main_agent_only:
-        raise ConfigError(
-            f"The tool {tool.name!r} needs a confirmation, and a subagent has no person to ask: "
-            "make it main_agent_only=True."
-        )
+        if names.count(skill.name) > 1:
+            raise ConfigError(f"Two skills are called {skill.name!r}; rename one of them.")
+        for tool in skill.tools:
+            if owner := owners.get(tool.name):
+                raise ConfigError(
+                    f"The skills {owner!r} and {skill.name!r} both have a tool {tool.name!r}; "
+                    "rename one."
+                )
+            owners[tool.name] = skill.name
+            # The name would be ambiguous: the skill or its one tool.
+            if tool.name in names and (tool.name != skill.name or len(skill.tools) > 1):
+                raise ConfigError(
+                    f"The tool {tool.name!r} of the skill {skill.name!r} is called like a skill; "
+                    "rename it."
+                )
+            if tool.needs_confirmation and not tool.main_agent_only:
+                raise ConfigError(
+                    f"The tool {tool.name!r} needs a confirmation, and a subagent has no person to "
+                    "ask: make it main_agent_only=True."
+                )

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 from bot.agent.sanitizer import escape_for_model, one_line
@@ -51,21 +52,19 @@ def build(manager: SubagentManager, records: Records, *, nested: bool = False) -
 
 
 def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
-    limit = manager.longest_wait_seconds
-
     def agent_meant(arguments: Json) -> tuple[str, ...]:
         return (manager.planner.agent_meant(arguments.get("agent")),)
 
-    @tool(
+    starts = partial(
+        tool,
         main_agent_only=True,
         effects=Effects.REPEATABLE,
-        timeout_seconds=limit,
         auto_approved=True,
         subjects=agent_meant,
-        foreign=True,
-        private=True,
         reach=Reach.CHANGES_OWN,
     )
+
+    @starts(timeout_seconds=manager.longest_wait_seconds, foreign=True, private=True)
     async def delegate_to_subagent(
         context: ToolContext,
         task: Annotated[str, "With everything needed to do it"],
@@ -84,15 +83,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
         )
         return await manager.delegate(request, Caller.of(context))
 
-    @tool(
-        main_agent_only=True,
-        effects=Effects.REPEATABLE,
-        auto_approved=True,
-        subjects=agent_meant,
-        foreign=False,
-        private=False,
-        reach=Reach.CHANGES_OWN,
-    )
+    @starts(foreign=False, private=False)
     async def sessions_spawn(  # noqa: PLR0913, PLR0917 - what a model may say about a run
         call: ToolContext,
         task: Annotated[str, "With everything needed to do it"],
@@ -215,28 +206,21 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
         words = f"leave this message for “{one_line(run.label, 60)}” ({short(run.id)})"
         return {**arguments, "run_id": run.id}, words
 
-    @tool(
+    steers = partial(
+        tool,
         main_agent_only=True,
         effects=Effects.REPEATABLE,
-        auto_approved=True,
-        prepare=message_to_send,
         foreign=False,
         private=False,
         reach=Reach.ACTS_BEYOND,
     )
+
+    @steers(auto_approved=True, prepare=message_to_send)
     async def sessions_send(context: ToolContext, run_id: RunId, message: str) -> str:
         """Leave a message for a run; it reads it at its next step."""
         return escape_for_model(await manager.send(run_id, message, Caller.of(context)))
 
-    @tool(
-        main_agent_only=True,
-        needs_confirmation=True,
-        effects=Effects.REPEATABLE,
-        prepare=run_to_stop,
-        foreign=False,
-        private=False,
-        reach=Reach.ACTS_BEYOND,
-    )
+    @steers(needs_confirmation=True, prepare=run_to_stop)
     async def sessions_stop(context: ToolContext, run_id: RunId) -> str:
         """Stop a run. The person is asked first."""
         stopped = await manager.stop(run_id, Caller.of(context))

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from bot.agent.sanitizer import escape_for_model, one_line, stored
 from bot.changes import CAN_BE_UNDONE
@@ -30,17 +30,9 @@ ToolDecorator = Callable[[Callable[..., Awaitable[str]]], Tool]
 _Value = Annotated[str, f"At most {MOST_CHARACTERS:,} characters"]
 
 
-class Resolve(Protocol):
-    """Finds the run that a handle denotes."""
-
-    async def __call__(self, context: ToolContext, given: str, /) -> str:
-        """Return the full id of a run that this user may see.
-
-        Raises:
-            NotFoundError: No such run exists, or it belongs to another user: the same words for
-                both.
-        """
-        ...
+#: Returns the full id of the run that a handle denotes. It raises `NotFoundError`, in the same
+#: words, if no such run exists and if it belongs to another user.
+Resolve = Callable[[ToolContext, str], Awaitable[str]]
 
 
 class Boards:
@@ -153,18 +145,16 @@ class WhiteboardRestorer:
             await whiteboard.remove(tx, board, name)
             return key, "It is deleted again."
         if beside:
-            name = await _free_key(tx, board, name)
+            for number in range(1, whiteboard.MOST_KEYS + 2):
+                ending = f".restored-{number}"
+                free = name[: whiteboard.MOST_KEY_CHARACTERS - len(ending)] + ending
+                if await whiteboard.read(tx, board, free) is None:
+                    name = free
+                    break
+            else:
+                raise BadRequestError("The whiteboard is full: delete some keys.")
         await whiteboard.write(tx, board, name, before["value"], self._now())
         return f"{board}/{name}", f"It is under “{one_line(name, 60)}”."
-
-
-async def _free_key(tx: Transaction, board: str, key: str) -> str:
-    for number in range(1, whiteboard.MOST_KEYS + 2):
-        ending = f".restored-{number}"
-        name = key[: whiteboard.MOST_KEY_CHARACTERS - len(ending)] + ending
-        if await whiteboard.read(tx, board, name) is None:
-            return name
-    raise BadRequestError("The whiteboard is full: delete some keys.")
 
 
 def build_for_runs(database: Database, now: Clock) -> Skill:

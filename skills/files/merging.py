@@ -9,7 +9,6 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
 
 from bot.errors import ToolError
 from bot.files.opener import Opener, opened
@@ -25,21 +24,13 @@ class PartlyMergedError(Exception):
     """A change failed after others had been made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """The files and links that a command wrote, copied to the disk of the workspace.
-
-    Attributes:
-        folder: Descriptor of the folder that holds them.
-        names: Their names in it, by their paths in the layer.
-    """
-
-    folder: int
-    names: Mapping[Parts, str]
-
-
-def stage(opener: Opener, written: Iterable[ChangedEntry], layer: int, folder: int) -> Staged:
+def stage(
+    opener: Opener, written: Iterable[ChangedEntry], layer: int, folder: int
+) -> dict[Parts, str]:
     """Copy the files and links of a layer to an empty folder on the disk of the workspace.
+
+    Returns:
+        Their names in it, by their paths in the layer.
 
     Raises:
         OSError: They could not be copied.
@@ -54,11 +45,17 @@ def stage(opener: Opener, written: Iterable[ChangedEntry], layer: int, folder: i
     if names and ctypes.CDLL(None, use_errno=True).syncfs(folder):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    return Staged(folder, names)
+    return names
 
 
 def carry_out(
-    opener: Opener, plan: MergePlan, folder: int, lower: int, staged: Staged, change: ChangeRecorder
+    opener: Opener,
+    plan: MergePlan,
+    folder: int,
+    lower: int,
+    staged: int,
+    names: Mapping[Parts, str],
+    change: ChangeRecorder,
 ) -> list[Parts]:
     """Carry out a plan; the caller holds the lock of the workspace.
 
@@ -68,7 +65,8 @@ def carry_out(
         folder: Descriptor of the workspace.
         lower: Descriptor of the workspace as it was when the command started. Former versions are
             moved out of it.
-        staged: The files and links that the command wrote.
+        staged: Descriptor of the folder with the files and links that the command wrote.
+        names: Their names in it, by their paths in the layer.
         change: Stores the former versions.
 
     Returns:
@@ -111,14 +109,13 @@ def carry_out(
         ):
             for parts, mode in plan.folders:
                 make_folder(folders.above(parts), parts[-1], mode & 0o755 | 0o700)
-            for put in plan.puts:
-                name, to = staged.names[put.source], put.target[-1]
-                above = folders.above(put.target)
-                os.rename(name, to, src_dir_fd=staged.folder, dst_dir_fd=above)
-                if place := places.get(put.target):
+            for source, target in plan.puts:
+                above, name = folders.above(target), target[-1]
+                os.rename(names[source], name, src_dir_fd=staged, dst_dir_fd=above)
+                if place := places.get(target):
                     # The snapshot's hard link to the former file is moved: nothing is copied, and
                     # no file has an extra link.
-                    change.fill(place, former.above(put.target), to)
+                    change.fill(place, former.above(target), name)
     except (OSError, ToolError) as error:
         raise PartlyMergedError(str(error)) from error
     return lost

@@ -18,20 +18,6 @@ _NAME_BYTES = 255
 _PIECE = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
-    """A file or link that is taken over.
-
-    Attributes:
-        source: Its path in the layer.
-        target: Its path in the workspace.
-    """
-
-    source: Parts
-    target: Parts
-    state: os.stat_result
-
-
 @dataclass(slots=True)
 class MergePlan:
     """The changes to make to a workspace, in this order.
@@ -40,7 +26,7 @@ class MergePlan:
         replaced: Files and links that are replaced, with their current state.
         removed: Paths to remove; for a folder that is removed as a whole, only the folder.
         folders: Folders to make, with their permissions.
-        puts: Files and links to put in place.
+        puts: Files and links to put in place: their paths in the layer, and in the workspace.
         conflicts: Paths that others changed meanwhile, each with the path that the command's
             version gets instead.
         kept: Paths that the command removed and others changed meanwhile: they stay.
@@ -53,7 +39,7 @@ class MergePlan:
     replaced: dict[Parts, os.stat_result] = field(default_factory=dict)
     removed: list[Parts] = field(default_factory=list)
     folders: list[tuple[Parts, int]] = field(default_factory=list)
-    puts: list[Put] = field(default_factory=list)
+    puts: list[tuple[Parts, Parts]] = field(default_factory=list)
     conflicts: list[tuple[Parts, Parts]] = field(default_factory=list)
     kept: list[Parts] = field(default_factory=list)
     removed_bytes: int = 0
@@ -182,7 +168,7 @@ class MergePlanner:
                 self.plan.replaced[target] = now
         self._planned.add(target)
         self.plan.size += size
-        self.plan.puts.append(Put(written.parts, target, written.state))
+        self.plan.puts.append((written.parts, target))
 
     def _is_unchanged(self, parts: Parts, now: os.stat_result) -> bool:
         """Return True if a file or link is the version of the start."""

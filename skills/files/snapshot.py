@@ -140,11 +140,11 @@ class Snapshot:
             with self._workspace.reserve.promised(size):
                 same = untouched(self._opener, written, layer, self._lower, self._manifest)
                 new = stack.enter_context(opened(self._opener, self._place, (_NEW,)))
-                staged = stage(self._opener, written, layer, new)
+                names = stage(self._opener, written, layer, new)
             folder, change = stack.enter_context(self._workspace.changing(seconds=MERGE_SECONDS))
             plan = MergePlanner(self._opener, folder, layer, self._manifest, same).make(changes)
             self._workspace.check_total(Change(0, plan.size, plan.count))
-            lost = carry_out(self._opener, plan, folder, self._lower, staged, change)
+            lost = carry_out(self._opener, plan, folder, self._lower, new, names, change)
         # A folder that stayed only because of kept paths in it is not named.
         inner = {path[:length] for path in plan.kept for length in range(1, len(path))}
         return MergeResult(

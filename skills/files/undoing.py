@@ -8,7 +8,7 @@ from bot.agent.sanitizer import one_line
 from bot.changes import Cause, Undone
 from bot.values import Clock, Identity
 from skills.files.restoring import Restored
-from skills.files.versions import FileChange, FormerItem, FormerKind
+from skills.files.versions import FileChange, FormerKind
 from skills.files.workspaces import Workspaces
 
 #: Most paths named in a line.
@@ -60,17 +60,16 @@ class UndoableFileChange:
     @property
     def what(self) -> str:
         """The paths that were deleted, brought back and replaced."""
-        groups = {
-            "deleted": [item for item in self.change.items if item.removed],
-            "brought back": [item for item in self.change.items if item.kind is FormerKind.NOTHING],
-        }
-        rest = [
-            item
-            for item in self.change.items
-            if not any(item in group for group in groups.values())
-        ]
-        groups["replaced"] = rest
-        return ", ".join(f"{done} {_names(items)}" for done, items in groups.items() if items)
+        groups: dict[str, list[str]] = {"deleted": [], "brought back": [], "replaced": []}
+        for item in self.change.items:
+            path = "/".join(item.path)
+            if item.removed:
+                groups["deleted"].append(path)
+            if item.kind is FormerKind.NOTHING:
+                groups["brought back"].append(path)
+            elif not item.removed:
+                groups["replaced"].append(path)
+        return ", ".join(f"{done} {_paths(found)}" for done, found in groups.items() if found)
 
     async def undo(self, command_id: str) -> Undone:
         """Undo it.
@@ -85,18 +84,12 @@ class UndoableFileChange:
         )
 
 
-def _names(items: Sequence[FormerItem]) -> str:
-    shown = ", ".join(_code("/".join(item.path)) for item in items[:_PATHS])
-    more = len(items) - _PATHS
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
 def _undone(restored: Restored) -> Undone:
     lines = []
     if restored.back:
-        lines.append(f"Restored {_paths(restored.back)}.")
+        lines.append(f"Restored {_paths(restored.back, 2 * _PATHS)}.")
     if restored.removed:
-        lines.append(f"Deleted {_paths(restored.removed)} again.")
+        lines.append(f"Deleted {_paths(restored.removed, 2 * _PATHS)} again.")
     lines += [
         f"{_code(path)} is something else by now: its former version is beside it, as "
         f"{_code(beside)}."
@@ -115,9 +108,9 @@ def _undone(restored: Restored) -> Undone:
     return Undone(text, restored.id if done else "", failed=bool(restored.failed) and not done)
 
 
-def _paths(paths: Sequence[str]) -> str:
-    shown = ", ".join(_code(path) for path in paths[: 2 * _PATHS])
-    more = len(paths) - 2 * _PATHS
+def _paths(paths: Sequence[str], most: int = _PATHS) -> str:
+    shown = ", ".join(_code(path) for path in paths[:most])
+    more = len(paths) - most
     return f"{shown} and {more} more" if more > 0 else shown
 
 
