@@ -126,9 +126,6 @@ def _remembering(database: Database) -> tuple[Tool, Tool]:
 
 
 def _recalling(database: Database) -> tuple[Tool, Tool]:
-    async def reach_of(context: ToolContext, _: Json) -> Reach:
-        return await STORE.reach(database, context)
-
     # Not for subagents: a run could put a memory into the address of a page.
     @tool(
         main_agent_only=True,
@@ -169,7 +166,7 @@ def _recalling(database: Database) -> tuple[Tool, Tool]:
         foreign=False,
         private=False,
         reach=Reach.DESTROYS,
-        reach_of=reach_of,
+        reach_of=partial(STORE.reach, database),
     )
     async def forget(context: ToolContext, number: _Number) -> str:
         """Forget a memory, when the person wants that."""

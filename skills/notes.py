@@ -9,7 +9,6 @@ from typing import Annotated
 from pydantic import Field
 
 from bot.agent.sanitizer import escape_for_model, one_line, stored
-from bot.values import Json
 from db.database import Database
 from db.notes import NOTES, Note
 from db.search import search_notes, words_of
@@ -53,9 +52,6 @@ def build(database: Database) -> Skill:
 
 
 def _tools(database: Database) -> tuple[Tool, ...]:
-    async def reach_of(context: ToolContext, _: Json) -> Reach:
-        return await STORE.reach(database, context)
-
     reads = tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_BEYOND)
     writes = partial(tool, main_agent_only=True, foreign=False, private=False)
 
@@ -119,7 +115,7 @@ def _tools(database: Database) -> tuple[Tool, ...]:
         return await asyncio.to_thread(_spelled, {note: note.text})
 
     # A second call might delete a newer note that was given the number in between.
-    @writes(effects=Effects.ONCE, reach=Reach.DESTROYS, reach_of=reach_of)
+    @writes(effects=Effects.ONCE, reach=Reach.DESTROYS, reach_of=partial(STORE.reach, database))
     async def note_delete(context: ToolContext, number: _Number) -> str:
         """Delete a note, when the person asks for it."""
         return await STORE.delete(database, context, number)

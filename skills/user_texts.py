@@ -84,7 +84,7 @@ class TextStore(Generic[Text]):
             await self.texts.remove(tx, user, number)
         return f"{self.kind.capitalize()} {number} is deleted. {CAN_BE_UNDONE}"
 
-    async def reach(self, database: Database, context: ToolContext) -> Reach:
+    async def reach(self, database: Database, context: ToolContext, _: Json) -> Reach:
         """Return the reach of deleting a text: it may push others out of the undo store."""
         async with database.snapshot() as tx:
             has_room = await changes.has_room(tx, context.user.key, self.kind)

@@ -98,23 +98,18 @@ def opened_by_force(opener: Opener, top: int, parts: Parts) -> Iterator[int]:
     try:
         descriptor = opener(top, parts, FOLDER)
     except PermissionError:
-        _give_rights(opener, top, parts)
+        if hasattr(os, "O_PATH"):
+            with opened(opener, top, parts, os.O_PATH | os.O_DIRECTORY) as held:
+                os.chmod(f"/proc/self/fd/{held}", 0o700)  # noqa: PTH101 - a path object is not shorter
+        elif parts:
+            # Other systems than Linux run no commands, which could put a link in its place now.
+            follows = os.chmod not in os.supports_follow_symlinks
+            with opened(opener, top, parts[:-1]) as above:
+                os.chmod(parts[-1], 0o700, dir_fd=above, follow_symlinks=follows)
+        else:
+            os.fchmod(top, 0o700)
         descriptor = opener(top, parts, FOLDER)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _give_rights(opener: Opener, top: int, parts: Parts) -> None:
-    """Give the owner access to a folder that cannot be opened."""
-    if hasattr(os, "O_PATH"):
-        with opened(opener, top, parts, os.O_PATH | os.O_DIRECTORY) as held:
-            os.chmod(f"/proc/self/fd/{held}", 0o700)  # noqa: PTH101 - a path object is not shorter
-    elif parts:
-        # Other systems than Linux run no commands, which could put a link in its place now.
-        follows = os.chmod not in os.supports_follow_symlinks
-        with opened(opener, top, parts[:-1]) as above:
-            os.chmod(parts[-1], 0o700, dir_fd=above, follow_symlinks=follows)
-    else:
-        os.fchmod(top, 0o700)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from bot.agent.sanitizer import one_line
 from bot.changes import Cause, Undone
 from bot.values import Clock, Identity
-from skills.files.restoring import Restored
 from skills.files.versions import FileChange, FormerKind
 from skills.files.workspaces import Workspaces
 
@@ -77,35 +76,30 @@ class UndoableFileChange:
         Raises:
             ToolError: It cannot be undone; the text has the reason.
         """
-        return _undone(
-            await asyncio.to_thread(
-                self.workspaces.undo, self.user, self.change, self.now, command_id=command_id
-            )
+        restored = await asyncio.to_thread(
+            self.workspaces.undo, self.user, self.change, self.now, command_id=command_id
         )
-
-
-def _undone(restored: Restored) -> Undone:
-    lines = []
-    if restored.back:
-        lines.append(f"Restored {_paths(restored.back, 2 * _PATHS)}.")
-    if restored.removed:
-        lines.append(f"Deleted {_paths(restored.removed, 2 * _PATHS)} again.")
-    lines += [
-        f"{_code(path)} is something else by now: its former version is beside it, as "
-        f"{_code(beside)}."
-        for path, beside in restored.beside[:_PATHS]
-    ]
-    if len(restored.beside) > _PATHS:
-        lines.append(f"{len(restored.beside) - _PATHS} more are beside what is there now.")
-    lines += [
-        f"Not restored: {_code(path)} ({reason.rstrip('.')})."
-        for path, reason in restored.failed[:_PATHS]
-    ]
-    if len(restored.failed) > _PATHS:
-        lines.append(f"{len(restored.failed) - _PATHS} more are not restored.")
-    done = bool(restored.back or restored.removed or restored.beside)
-    text = "\n".join(lines) or "It is as it was before: nothing had to be done."
-    return Undone(text, restored.id if done else "", failed=bool(restored.failed) and not done)
+        lines = []
+        if restored.back:
+            lines.append(f"Restored {_paths(restored.back, 2 * _PATHS)}.")
+        if restored.removed:
+            lines.append(f"Deleted {_paths(restored.removed, 2 * _PATHS)} again.")
+        lines += [
+            f"{_code(path)} is something else by now: its former version is beside it, as "
+            f"{_code(beside)}."
+            for path, beside in restored.beside[:_PATHS]
+        ]
+        if len(restored.beside) > _PATHS:
+            lines.append(f"{len(restored.beside) - _PATHS} more are beside what is there now.")
+        lines += [
+            f"Not restored: {_code(path)} ({reason.rstrip('.')})."
+            for path, reason in restored.failed[:_PATHS]
+        ]
+        if len(restored.failed) > _PATHS:
+            lines.append(f"{len(restored.failed) - _PATHS} more are not restored.")
+        done = bool(restored.back or restored.removed or restored.beside)
+        text = "\n".join(lines) or "It is as it was before: nothing had to be done."
+        return Undone(text, restored.id if done else "", failed=bool(restored.failed) and not done)
 
 
 def _paths(paths: Sequence[str], most: int = _PATHS) -> str:

@@ -7,7 +7,7 @@ from bot.conversations.file_kinds import Claim, image_type, text_in
 from bot.disk import spoken
 from bot.errors import ToolError
 from bot.files.opener import shown
-from bot.files.walk import EntryKind, FolderEntry
+from bot.files.walk import EntryKind
 from skills.files.workspace import WorkspaceWalk
 
 #: Largest text that `escape_for_model` returns uncut, with room for line numbers.
@@ -120,7 +120,17 @@ def listed(looking: WorkspaceWalk, path: str) -> str:
         if len(rows) >= MOST_LISTED:
             rows.append(f"{_MORE} Name a folder, or use a smaller depth.")
             break
-        rows.append(f"{'  ' * (len(entry.parts) - 1)}{_row(entry)}")
+        row = "  " * (len(entry.parts) - 1) + one_line(entry.parts[-1], 250)
+        match entry.kind:
+            case EntryKind.FOLDER:
+                row += "/ (not shown)" if entry.skipped else "/"
+            case EntryKind.FILE:
+                row += f" ({spoken(entry.size)})"
+            case EntryKind.LINK:
+                row += " (a link, not followed)"
+            case EntryKind.OTHER:
+                row += " (a device, a pipe or a socket)"
+        rows.append(row)
     else:
         if looking.cut:
             rows.append("Not everything could be looked at.")
@@ -156,18 +166,6 @@ def _text(path: str, content: bytes) -> str:
 
 def _markup(line: str) -> int:
     return sum(line.count(character) for character in "&<>")
-
-
-def _row(entry: FolderEntry) -> str:
-    name = one_line(entry.parts[-1], 250)
-    match entry.kind:
-        case EntryKind.FOLDER:
-            return f"{name}/ (not shown)" if entry.skipped else f"{name}/"
-        case EntryKind.FILE:
-            return f"{name} ({spoken(entry.size)})"
-        case EntryKind.LINK:
-            return f"{name} (a link, not followed)"
-    return f"{name} (a device, a pipe or a socket)"
 
 
 def _escaped(rows: list[str]) -> str:
