@@ -155,9 +155,9 @@ SEES_ITS_LINE = {
     "bot.models.checkup": ("bot.models.catalog",),
 }
 
-#: What a skill sees beside the one service that it wraps: its declaration, and the values that the
-#: manager of runs takes.
-SEEN_BY_SKILLS = ("skills.declaration", "bot.subagents.requests")
+#: What a skill sees beside the one service that it wraps: its declaration, the store that notes and
+#: memory share over the database, and the values that the manager of runs takes.
+SEEN_BY_SKILLS = ("skills.declaration", "skills.user_texts", "bot.subagents.requests")
 
 #: SDKs that are slow to import, and the one place that may: a module does it inside a function. The
 #: modules of a package may do it at their top; whoever stands outside of the package imports these

@@ -113,8 +113,7 @@ def carry_out(
                 above, name = folders.above(target), target[-1]
                 os.rename(names[source], name, src_dir_fd=staged, dst_dir_fd=above)
                 if place := places.get(target):
-                    # The snapshot's hard link to the former file is moved: nothing is copied, and
-                    # no file has an extra link.
+                    # The snapshot's hard link is moved: no copy is made, no link is left.
                     change.fill(place, former.above(target), name)
     except (OSError, ToolError) as error:
         raise PartlyMergedError(str(error)) from error
