@@ -22,7 +22,6 @@ from db.outage_log import OutageLog
 from db.settings import DatabaseSettings
 from db.trouble import BUSY, NO_CONNECTION, is_connection_trouble, reason_of
 from db.types import to_json
-from db.write_ahead_log import WriteAheadLog
 
 __all__ = [
     "ADMISSION_LOCK",
@@ -66,10 +65,10 @@ class Database:
         self._reader = reader
         self._reserved = reserved
         self._one_writer = asyncio.Lock() if self.is_sqlite else None
-        self._log: WriteAheadLog | None = None
+        self._log: sqlite.WriteAheadLog | None = None
         if self._one_writer is not None:
             path = Path(writer.url.database or "")
-            self._log = WriteAheadLog(path, one_writer=self._one_writer)
+            self._log = sqlite.WriteAheadLog(path, one_writer=self._one_writer)
         self._one_admission = asyncio.Lock()
         self.outages = OutageLog(str(writer.url))
 

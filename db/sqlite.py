@@ -1,4 +1,4 @@
-"""SQLite without a thread per connection: each statement runs where it is awaited.
+"""SQLite without a thread per connection, and with a log that stays short.
 
 A statement on a file in WAL mode takes some ten microseconds; passing it to a thread and waiting
 for the result costs many times that (measured in `docs/decisions/0003`). Two operations could block
@@ -7,17 +7,23 @@ the loop for longer, and are avoided: waiting for another process's lock (`begin
 (`checkpoint`, in a thread, from time to time).
 """
 
+import asyncio
+import logging
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from bot.tasks import Tasks
 from db.types import to_json
+
+log = logging.getLogger(__name__)
 
 PREPARE = (
     "PRAGMA journal_mode=WAL",
@@ -26,119 +32,60 @@ PREPARE = (
     "PRAGMA busy_timeout=0",
     "PRAGMA wal_autocheckpoint=0",
 )
+#: A write in a snapshot would be lost: its connections refuse writes.
+READ_ONLY = "PRAGMA query_only=ON"
+#: Methods of the standard driver that the dialect awaits.
+AWAITED = frozenset(
+    {"close", "commit", "create_function", "execute", "executemany", "fetchall", "rollback"}
+)
 #: A log longer than `LOG_BYTES` is emptied; writers wait for that when it exceeds `MOST_LOG_BYTES`.
 LOG_BYTES, MOST_LOG_BYTES = 4_000_000, 10_000_000
 #: Longest wait for readers while the log is emptied, during which writers wait too.
 READERS_MS = 50
-#: A write in a snapshot would be lost: its connections refuse writes.
-READ_ONLY = "PRAGMA query_only=ON"
+#: Pause before another attempt to empty a log that a reader needs.
+RETRY_SECONDS = 1.0
+#: Longest wait of a writer while the log is emptied.
+WAIT_SECONDS = 1.0
 
 
-class InlineCursor:
-    """A cursor for SQLAlchemy's `aiosqlite` dialect, without the thread."""
+class Inline:
+    """A connection or a cursor for SQLAlchemy's `aiosqlite` dialect, without the thread."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._cursor = connection.cursor()
-        self.arraysize = 1
+    def __init__(self, connection: sqlite3.Connection | sqlite3.Cursor) -> None:
+        self._connection: Any = connection
 
-    async def __aenter__(self) -> "InlineCursor":
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._connection, name)
+        return partial(_run, found) if name in AWAITED else found
+
+    async def __aenter__(self) -> "Inline":
         return self
 
-    @property
-    def description(self) -> Any:
-        """The names of the result's columns."""
-        return self._cursor.description
-
-    @property
-    def rowcount(self) -> int:
-        """The number of rows changed."""
-        return self._cursor.rowcount
-
-    @property
-    def lastrowid(self) -> int | None:
-        """The id of the row inserted last."""
-        return self._cursor.lastrowid
-
-    async def execute(self, statement: str, parameters: Sequence[Any] = ()) -> "InlineCursor":
-        """Run a statement."""
-        self._cursor.execute(statement, parameters)
-        return self
-
-    async def executemany(
-        self, statement: str, parameters: Sequence[Sequence[Any]]
-    ) -> "InlineCursor":
-        """Run a statement once for each set of parameters."""
-        self._cursor.executemany(statement, parameters)
-        return self
-
-    async def fetchall(self) -> list[Any]:
-        """Return all rows."""
-        return self._cursor.fetchall()
-
-    async def close(self) -> None:
-        """Close the cursor."""
-        self._cursor.close()
-
-
-class InlineConnection:
-    """A connection for SQLAlchemy's `aiosqlite` dialect, without the thread."""
-
-    def __init__(self, path: Path, *, writes: bool) -> None:
-        self._connection: sqlite3.Connection | None = sqlite3.connect(
-            path, isolation_level=None, check_same_thread=False
-        )
-        try:
-            for statement in PREPARE if writes else (*PREPARE, READ_ONLY):
-                self._open.execute(statement)
-        except sqlite3.Error:
-            self.stop()
-            raise
-
-    @property
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is None:
-            raise sqlite3.OperationalError("the connection is closed")
-        return self._connection
-
-    def cursor(self) -> InlineCursor:
-        """Return a new cursor."""
-        return InlineCursor(self._open)
-
-    async def create_function(
-        self,
-        name: str,
-        arguments: int,
-        function: Callable[..., Any],
-        *,
-        deterministic: bool = False,
-    ) -> None:
-        """Register a function for use in statements."""
-        self._open.create_function(name, arguments, function, deterministic=deterministic)
-
-    async def commit(self) -> None:
-        """Commit the transaction."""
-        self._open.commit()
-
-    async def rollback(self) -> None:
-        """Roll the transaction back."""
-        self._open.rollback()
-
-    async def close(self) -> None:
-        """Close the connection."""
-        self.stop()
+    def cursor(self) -> "Inline":
+        """Return a new cursor of a connection."""
+        return Inline(self._connection.cursor())
 
     def stop(self) -> None:
         """Close the connection, also outside of a coroutine."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._connection.close()
+
+
+async def _run(method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    return method(*arguments, **named)
 
 
 def open_engine(path: Path, *, writes: bool) -> AsyncEngine:
     """Return a pool on a SQLite file: one connection that writes, or a few that read."""
 
-    async def connect(*_: Any, **__: Any) -> InlineConnection:
-        return InlineConnection(path, writes=writes)
+    async def connect(*_: Any, **__: Any) -> Inline:
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            for statement in PREPARE if writes else (*PREPARE, READ_ONLY):
+                connection.execute(statement)
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return Inline(connection)
 
     engine = create_async_engine(
         f"sqlite+aiosqlite:///{path}",
@@ -188,3 +135,58 @@ def log_bytes(path: Path) -> int:
         return os.stat(f"{path}-wal").st_size  # noqa: PTH116 - at every commit
     except FileNotFoundError:
         return 0
+
+
+class WriteAheadLog:
+    """Copies the log back into the file, and empties it when it is long.
+
+    SQLite restarts the log only when there are no readers and everything is copied; under constant
+    load that never happens by itself. Emptying blocks the one writer for a moment, and most of the
+    log is copied before.
+
+    Args:
+        path: The file.
+        one_writer: The lock of the writer.
+    """
+
+    def __init__(self, path: Path, *, one_writer: asyncio.Lock) -> None:
+        self._path = path
+        self._one_writer = one_writer
+        self._tasks = Tasks()
+        self._emptying: asyncio.Task[None] | None = None
+        self._bytes = 0
+        self._try_at = 0.0
+
+    def written(self) -> None:
+        """Check the length of the log after a commit, and start emptying it if it is long."""
+        self._bytes = log_bytes(self._path)
+        due = asyncio.get_running_loop().time() >= self._try_at
+        if self._bytes > LOG_BYTES and due and self._emptying is None:
+            self._emptying = self._tasks.start(self._empty(), name="empty the log")
+
+    async def allow_write(self) -> None:
+        """Wait while a log that is too long is being emptied."""
+        if self._bytes > MOST_LOG_BYTES and self._emptying is not None:
+            await asyncio.wait([self._emptying], timeout=WAIT_SECONDS)
+
+    async def checkpoint(self) -> None:
+        """Copy the log back into the file, and empty it if it is long."""
+        await asyncio.to_thread(checkpoint, self._path)
+        if log_bytes(self._path) > LOG_BYTES:
+            async with self._one_writer:
+                await asyncio.to_thread(empty_log, self._path)
+        self._bytes = log_bytes(self._path)
+
+    async def _empty(self) -> None:
+        try:
+            await self.checkpoint()
+        except sqlite3.OperationalError as error:
+            log.debug("The log could not be emptied: %s", error)
+        finally:
+            self._emptying = None
+        if self._bytes > LOG_BYTES:
+            self._try_at = asyncio.get_running_loop().time() + RETRY_SECONDS
+
+    async def close(self) -> None:
+        """Cancel emptying."""
+        await self._tasks.close()

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import insert, text
 
 from bot.values import new_run_id
-from db import sqlite, write_ahead_log
+from db import sqlite
 from db.database import Database, DatabaseSettings
 from db.tables import steps
 from tests.fakes.clock import FakeClock
@@ -83,14 +83,15 @@ async def test_writers_wait_while_a_log_that_is_too_long_is_emptied(
     on_file: Database, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     emptying, go_on = threading.Event(), threading.Event()
+    checkpoint = sqlite.checkpoint
 
     def slow_checkpoint(path: Path) -> None:
         emptying.set()
         go_on.wait()
-        sqlite.checkpoint(path)
+        checkpoint(path)
 
-    monkeypatch.setattr(write_ahead_log, "checkpoint", slow_checkpoint)
-    monkeypatch.setattr(write_ahead_log, "WAIT_SECONDS", 60)
+    monkeypatch.setattr(sqlite, "checkpoint", slow_checkpoint)
+    monkeypatch.setattr(sqlite, "WAIT_SECONDS", 60)
     log = log_of(sqlite_url)
     writing = asyncio.ensure_future(write(on_file, log, bytes_written=WRITTEN_BYTES))
     await asyncio.to_thread(emptying.wait)
