@@ -82,7 +82,7 @@ async def open_database(config: Config) -> AsyncIterator[Database]:
         DatabaseBusyError: Another bot holds the SQLite file.
     """
     async with AsyncExitStack() as stack:
-        with quiet("db.outage_log"):
+        with quiet("db.trouble"):
             opening = Database.open(config.database, exclusive=True)
             database = await stack.enter_async_context(opening)
             await ensure_current(database, config.database)

@@ -237,7 +237,7 @@ async def _open(
             return file_trouble(settings)
         return diagnosis(error, settings)
 
-    with quiet("db.outage_log"):
+    with quiet("db.trouble"):
         database = await enter(
             stack,
             partial(open_database, config),

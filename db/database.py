@@ -18,9 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from bot.errors import DatabaseBusyError, DatabaseUnreachableError
 from db import sqlite
-from db.outage_log import OutageLog
 from db.settings import DatabaseSettings
-from db.trouble import BUSY, NO_CONNECTION, is_connection_trouble, reason_of
+from db.trouble import BUSY, NO_CONNECTION, OutageLog, is_connection_trouble, reason_of
 from db.types import to_json
 
 __all__ = [
@@ -64,11 +63,9 @@ class Database:
         self._writer = writer
         self._reader = reader
         self._reserved = reserved
-        self._one_writer = asyncio.Lock() if self.is_sqlite else None
-        self._log: sqlite.WriteAheadLog | None = None
-        if self._one_writer is not None:
-            path = Path(writer.url.database or "")
-            self._log = sqlite.WriteAheadLog(path, one_writer=self._one_writer)
+        self._log = (
+            sqlite.WriteAheadLog(Path(writer.url.database or "")) if self.is_sqlite else None
+        )
         self._one_admission = asyncio.Lock()
         self.outages = OutageLog(str(writer.url))
 
@@ -92,62 +89,45 @@ class Database:
             DatabaseBusyError: Another bot has locked the file; the text names its process.
         """
         url = make_url(settings.url)
-        lock = reserved = None
-        if url.get_backend_name() == "sqlite":
-            path = Path(url.database or "")
-            lock = _prepare_file(path, exclusive=exclusive)
-            writer = sqlite.open_engine(path, writes=True)
-            reader = sqlite.open_engine(path, writes=False)
-        else:
-            writer = reader = _on_server(url, connections=settings.pool_size)
-            reserved = _on_server(url, connections=1, seconds=HEARTBEAT_SECONDS)
-        opened = cls(writer, reader, reserved)
-        try:
-            yield opened
-        finally:
+        async with AsyncExitStack() as stack:
+            if url.get_backend_name() == "sqlite":
+                path = Path(url.database or "")
+                create_file(path)
+                if exclusive:
+                    stack.callback(os.close, hold(path))
+                engines = [sqlite.open_engine(path, writes=writes) for writes in (True, False)]
+                opened = cls(*engines)
+            else:
+                pool = _on_server(url, connections=settings.pool_size)
+                reserved = _on_server(url, connections=1, seconds=HEARTBEAT_SECONDS)
+                engines = [pool, reserved]
+                opened = cls(pool, pool, reserved)
+            for engine in engines:
+                stack.push_async_callback(engine.dispose)
             if opened._log is not None:
-                await opened._log.close()
-            if reserved is not None:
-                await reserved.dispose()
-            await writer.dispose()
-            if reader is not writer:
-                await reader.dispose()
-            if lock is not None:
-                os.close(lock)
+                stack.push_async_callback(opened._log.close)
+            yield opened
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Write: commit when the block ends well, roll back when it raises.
 
         Raises:
             DatabaseUnreachableError: The database was unreachable or busy, at any point, perhaps
                 only after the commit.
         """
-        async with self._in_words(), AsyncExitStack() as stack:
-            if self._log is not None and self._one_writer is not None:
-                await self._log.allow_write()
-                await stack.enter_async_context(self._one_writer)
-                yield await self._begin_on_file(stack)
-            else:
-                yield await self._reached(stack, self._writer.begin())
-        self.outages.stored()
-        if self._log is not None:
-            self._log.written()
+        if self._log is None:
+            return self._connected(self._writer.begin())
+        return self._connected(self._begin_on_file(self._log))
 
-    @asynccontextmanager
-    async def heartbeat(self) -> AsyncIterator[Transaction]:
+    def heartbeat(self) -> AbstractAsyncContextManager[Transaction]:
         """Write on a connection reserved for heartbeats, which never waits for the others.
 
         Raises:
             DatabaseUnreachableError: The database was unreachable.
         """
         if self._reserved is None:
-            async with self.transaction() as tx:
-                yield tx
-            return
-        async with self._in_words(), AsyncExitStack() as stack:
-            yield await self._reached(stack, self._reserved.begin())
-        self.outages.stored()
+            return self.transaction()
+        return self._connected(self._reserved.begin())
 
     @asynccontextmanager
     async def admission(self) -> AsyncIterator[Transaction]:
@@ -180,14 +160,15 @@ class Database:
             yield tx
 
     @asynccontextmanager
-    async def _in_words(self, *, reads: bool = False) -> AsyncIterator[None]:
-        """Convert drivers' outage errors to `DatabaseUnreachableError`, with a text for users."""
+    async def _connected(
+        self, opening: AbstractAsyncContextManager[Transaction], *, reads: bool = False
+    ) -> AsyncIterator[Transaction]:
+        """Open a connection, and convert outage errors to one error with a text for users."""
+        opened = False
         try:
-            yield
-        except TimeoutError as error:
-            # From the driver: the server did not answer a statement in time.
-            self.outages.failed(error, NO_CONNECTION)
-            raise DatabaseUnreachableError(NO_CONNECTION) from error
+            async with opening as connection:
+                opened = True
+                yield connection
         except DBAPIError as error:
             reason = reason_of(error)
             # A write in a snapshot is a bug, not an outage.
@@ -195,33 +176,31 @@ class Database:
                 raise
             self.outages.failed(error, reason)
             raise DatabaseUnreachableError(reason) from error
-
-    async def _begin_on_file(self, stack: AsyncExitStack) -> Transaction:
-        """Begin on SQLite; while another process writes, poll without blocking the event loop."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + BUSY_TIMEOUT_SECONDS
-        while True:
-            try:
-                return await stack.enter_async_context(self._writer.begin())
-            except OperationalError as error:
-                if "locked" not in str(error) or loop.time() >= deadline:
-                    raise
-            await asyncio.sleep(ASK_AGAIN_SECONDS)
-
-    async def _reached(
-        self, stack: AsyncExitStack, connection: AbstractAsyncContextManager[Transaction]
-    ) -> Transaction:
-        """Open a connection from the pool.
-
-        Raises:
-            DatabaseUnreachableError: No connection is available.
-        """
-        try:
-            return await stack.enter_async_context(connection)
-        except (OSError, TimeoutError, PoolTimeout) as error:
+        except (OSError, PoolTimeout) as error:
+            # In the block only `TimeoutError` is the driver's: a statement without an answer.
+            if opened and not isinstance(error, TimeoutError):
+                raise
             # The address is for the log only, since every user may read this text.
             self.outages.failed(error, NO_CONNECTION)
             raise DatabaseUnreachableError(NO_CONNECTION) from error
+        if not reads:
+            self.outages.stored()
+
+    @asynccontextmanager
+    async def _begin_on_file(self, log: sqlite.WriteAheadLog) -> AsyncIterator[Transaction]:
+        """Begin on SQLite; while another process writes, poll without blocking the event loop."""
+        loop = asyncio.get_running_loop()
+        async with log.writing(), AsyncExitStack() as stack:
+            deadline = loop.time() + BUSY_TIMEOUT_SECONDS
+            while True:
+                try:
+                    tx = await stack.enter_async_context(self._writer.begin())
+                    break
+                except OperationalError as error:
+                    if "locked" not in str(error) or loop.time() >= deadline:
+                        raise
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+            yield tx
 
     async def checkpoint(self) -> None:
         """Copy SQLite's write-ahead log back into the file; PostgreSQL does so by itself."""
@@ -235,8 +214,7 @@ class Database:
         Raises:
             DatabaseUnreachableError: The database is unreachable.
         """
-        async with self._in_words(reads=True), AsyncExitStack() as stack:
-            connection = await self._reached(stack, self._reader.connect())
+        async with self._connected(self._reader.connect(), reads=True) as connection:
             if not self.is_sqlite:
                 await connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -332,21 +310,19 @@ def _on_server(url: URL, *, connections: int, seconds: float = 30) -> AsyncEngin
         connect_args={"timeout": 5, "command_timeout": seconds},
         json_serializer=to_json,
     )
-    _end_idle_transactions(engine, IDLE_SECONDS)
-    return engine
+    limit = f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'"
 
-
-def _end_idle_transactions(engine: AsyncEngine, seconds: int) -> None:
     @event.listens_for(engine.sync_engine, "connect")
-    def limit(connection: DBAPIConnection, _: object) -> None:
+    def _end_idle_transactions(connection: DBAPIConnection, _: object) -> None:
         cursor = connection.cursor()
-        cursor.execute(f"SET idle_in_transaction_session_timeout = '{seconds}s'")
+        cursor.execute(limit)
         cursor.close()
         connection.commit()
 
+    return engine
 
-def _prepare_file(path: Path, *, exclusive: bool) -> int | None:
-    """Create the file, readable by its owner alone, and lock it if `exclusive`."""
+
+def create_file(path: Path) -> None:
+    """Create a file and its folder unless they exist; only its owner can read it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600, exist_ok=True)
-    return hold(path) if exclusive else None

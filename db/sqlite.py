@@ -11,8 +11,8 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -146,28 +146,30 @@ class WriteAheadLog:
 
     Args:
         path: The file.
-        one_writer: The lock of the writer.
     """
 
-    def __init__(self, path: Path, *, one_writer: asyncio.Lock) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._one_writer = one_writer
+        self._one_writer = asyncio.Lock()
         self._tasks = Tasks()
         self._emptying: asyncio.Task[None] | None = None
         self._bytes = 0
         self._try_at = 0.0
 
-    def written(self) -> None:
-        """Check the length of the log after a commit, and start emptying it if it is long."""
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
+        """Admit one writer at a time, and none while a log that is too long is being emptied.
+
+        A log that is long after the block is emptied from then on, unless the block raised.
+        """
+        if self._bytes > MOST_LOG_BYTES and self._emptying is not None:
+            await asyncio.wait([self._emptying], timeout=WAIT_SECONDS)
+        async with self._one_writer:
+            yield
         self._bytes = log_bytes(self._path)
         due = asyncio.get_running_loop().time() >= self._try_at
         if self._bytes > LOG_BYTES and due and self._emptying is None:
             self._emptying = self._tasks.start(self._empty(), name="empty the log")
-
-    async def allow_write(self) -> None:
-        """Wait while a log that is too long is being emptied."""
-        if self._bytes > MOST_LOG_BYTES and self._emptying is not None:
-            await asyncio.wait([self._emptying], timeout=WAIT_SECONDS)
 
     async def checkpoint(self) -> None:
         """Copy the log back into the file, and empty it if it is long."""

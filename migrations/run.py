@@ -3,21 +3,28 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, NullPool, event, inspect, text
+from sqlalchemy import Connection, NullPool, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from bot.errors import ConfigError, DatabaseUnreachableError
 from bot.logs import quiet
-from db.database import Database, DatabaseSettings
+from db.database import Database, DatabaseSettings, create_file
 from db.diagnosis import file_trouble
 from migrations.version import SCHEMA_VERSION, version_problem
 
 #: Held by the one process that upgrades; the others wait for it and find nothing left to do.
 UPGRADE_LOCK = 0x5EC1_0E02
+
+# Rebuilding a table drops it in between, which must not delete rows that refer to it.
+_BEGIN_SQLITE = ("PRAGMA foreign_keys=OFF", "BEGIN IMMEDIATE")
+_BEGIN_POSTGRESQL = (
+    f"SELECT pg_advisory_xact_lock({UPGRADE_LOCK})",
+    # A table in long use makes the upgrade fail, instead of blocking the bot.
+    "SET LOCAL lock_timeout = '10s'",
+)
 
 
 async def ensure_current(database: Database, settings: DatabaseSettings) -> None:
@@ -39,7 +46,7 @@ async def current_version(database: Database) -> str | None:
 async def version_of_server(settings: DatabaseSettings) -> str | None:
     """Return the version of a PostgreSQL database; `None` if it has none or is out of reach."""
     try:
-        with quiet("db.outage_log"):
+        with quiet("db.trouble"):
             async with Database.open(settings) as database:
                 return await current_version(database)
     except (DatabaseUnreachableError, SQLAlchemyError, ValueError):
@@ -53,8 +60,21 @@ async def upgrade(url: str) -> None:
     Raises:
         ConfigError: The database belongs to a newer bot, or is too old to be upgraded.
     """
+
+    def run_versions(connection: Connection) -> None:
+        if problem := version_problem(_version(connection)):
+            raise ConfigError(problem)
+        # The import of Alembic takes longer than all the rest of a start without an upgrade.
+        from alembic import command  # noqa: PLC0415
+        from alembic.config import Config  # noqa: PLC0415
+
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
     async with connection_for_versions(url) as connection:
-        await connection.run_sync(_upgrade)
+        await connection.run_sync(run_versions)
 
 
 @asynccontextmanager
@@ -66,63 +86,30 @@ async def connection_for_versions(url: str) -> AsyncIterator[AsyncConnection]:
         if trouble := file_trouble(DatabaseSettings(url=url)):
             # For such a file the driver leaves a thread behind that does not end cleanly.
             raise ConfigError(f"{url} cannot be used: {trouble}")
-        _prepare_file(Path(parsed.database or ""))
+        create_file(Path(parsed.database or ""))
     driver = "sqlite+aiosqlite" if is_sqlite else "postgresql+asyncpg"
-    engine = create_async_engine(parsed.set(drivername=driver), poolclass=NullPool)
-    if is_sqlite:
-        event.listen(engine.sync_engine, "connect", _prepare_sqlite)
-        event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    # Without an isolation level, the driver begins and commits nothing by itself.
+    options = {"isolation_level": None, "timeout": 30} if is_sqlite else {}
+    engine = create_async_engine(
+        parsed.set(drivername=driver), poolclass=NullPool, connect_args=options
+    )
     try:
-        async with engine.begin() as connection:
-            if not is_sqlite:
-                await connection.execute(text(f"SELECT pg_advisory_xact_lock({UPGRADE_LOCK})"))
-                # A table in long use makes the upgrade fail, instead of blocking the bot.
-                await connection.execute(text("SET LOCAL lock_timeout = '10s'"))
+        async with engine.connect() as connection:
+            for statement in _BEGIN_SQLITE if is_sqlite else _BEGIN_POSTGRESQL:
+                await connection.exec_driver_sql(statement)
             yield connection
             if is_sqlite:
-                await _check_references(connection)
+                broken = (await connection.exec_driver_sql("PRAGMA foreign_key_check")).first()
+                if broken is not None:
+                    raise RuntimeError(
+                        f"The upgrade would leave rows that refer to nothing: {broken}"
+                    )
+            await connection.commit()
     finally:
         await engine.dispose()
-
-
-def _upgrade(connection: Connection) -> None:
-    if problem := version_problem(_version(connection)):
-        raise ConfigError(problem)
-    # The import of Alembic takes longer than all the rest of a start without an upgrade.
-    from alembic import command  # noqa: PLC0415
-    from alembic.config import Config  # noqa: PLC0415
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
 
 
 def _version(connection: Connection) -> str | None:
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-
-
-def _prepare_file(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600, exist_ok=True)
-
-
-def _prepare_sqlite(connection: Any, _: object) -> None:
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    # Rebuilding a table drops it in between, which must not delete rows that refer to it.
-    cursor.execute("PRAGMA foreign_keys=OFF")
-    cursor.execute("PRAGMA busy_timeout=30000")
-    cursor.close()
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-async def _check_references(connection: AsyncConnection) -> None:
-    broken = (await connection.execute(text("PRAGMA foreign_key_check"))).first()
-    if broken is not None:
-        raise RuntimeError(f"The upgrade would leave rows that refer to nothing: {broken}")

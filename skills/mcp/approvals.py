@@ -102,7 +102,7 @@ async def opened_pins(settings: DatabaseSettings) -> AsyncIterator[Pins | None]:
         yield None
         return
     async with Database.open(settings) as database:
-        with quiet("db.outage_log"):
+        with quiet("db.trouble"):
             version = await current_version(database)
         if version != SCHEMA_VERSION:
             raise ConfigError(

@@ -14,7 +14,7 @@ from bot.conversations import upkeep
 from bot.errors import DatabaseUnreachableError
 from bot.values import RunStatus
 from db import database as database_module
-from db import outage_log, runs, turns
+from db import runs, trouble, turns
 from db.database import Database, DatabaseSettings
 from db.rows import place_columns
 from db.tables import conversations
@@ -182,7 +182,7 @@ async def test_an_outage_is_logged_when_it_begins_and_when_it_is_over(
     database_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a full disk what needs no further page may succeed: the outage goes on.
-    monkeypatch.setattr(outage_log, "QUIET_SECONDS", float("inf"))
+    monkeypatch.setattr(trouble, "QUIET_SECONDS", float("inf"))
     lines = [call("wait_here"), Reply(text=LONG), Reply(text="Yes.")]
     play = Play(main=lines, runs={"Work": [call("wait_here"), Reply(text=LONG)]})
     async with outage_stage(database_url, play) as (it, outage):
@@ -204,7 +204,7 @@ async def test_an_outage_is_logged_when_it_begins_and_when_it_is_over(
                     await duty()
         gone = [*caplog.records]
         await outage.end()
-        monkeypatch.setattr(outage_log, "QUIET_SECONDS", 0.0)
+        monkeypatch.setattr(trouble, "QUIET_SECONDS", 0.0)
         await it.outlet.announced(run.id)
         await it.outlet.replied()
 

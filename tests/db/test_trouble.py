@@ -6,8 +6,7 @@ import sqlite3
 import pytest
 
 from bot.errors import DatabaseUnreachableError
-from db.outage_log import QUIET_SECONDS, OutageLog
-from db.trouble import BUSY, DISK_FULL, NO_CONNECTION
+from db.trouble import BUSY, DISK_FULL, NO_CONNECTION, QUIET_SECONDS, OutageLog
 
 
 class Clock:
