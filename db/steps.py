@@ -66,8 +66,7 @@ async def load(tx: Transaction, work_id: str) -> list[tuple[int, str, Json]]:
 
 async def carry(tx: Transaction, work_id: str, body: Json, now: datetime) -> None:
     """Store the transcript that a run takes over from the run that it continues."""
-    row = {"work_id": work_id, "seq": CARRIED, "kind": "carried", "body": body, "created_at": now}
-    await tx.execute(_INSERT, row)
+    await tx.execute(_INSERT, _row(work_id, CARRIED, "carried", body, now))
 
 
 async def carried(tx: Transaction, work_id: str) -> Json | None:
@@ -79,8 +78,11 @@ async def carried(tx: Transaction, work_id: str) -> Json | None:
 
 async def begin_with(tx: Transaction, work_id: str, body: Json, now: datetime) -> None:
     """Store the first step of a turn that no process works on yet."""
-    row = {"work_id": work_id, "seq": 0, "kind": "answer", "body": body, "created_at": now}
-    await tx.execute(_INSERT, row)
+    await tx.execute(_INSERT, _row(work_id, 0, "answer", body, now))
+
+
+def _row(work_id: str, seq: int, kind: str, body: Json, now: datetime) -> Json:
+    return {"work_id": work_id, "seq": seq, "kind": kind, "body": body, "created_at": now}
 
 
 async def count(tx: Transaction, work_id: str) -> int:
@@ -152,199 +154,145 @@ class StepWriter:
         self._stored(step.work_id)
 
     async def _flush(self) -> None:
+        lately = self._lately
         try:
             while self._waiting:
-                await self._gather()
+                busy = len(lately) == BUSY_STEPS and lately[-1] - lately[0] < BUSY_SECONDS
+                # A user's turn never waits for more steps.
+                if busy and all(step.table == "runs" for step, _ in self._waiting):
+                    await asyncio.sleep(GATHER_SECONDS)
                 await self._flush_once()
         finally:
             self._flushing = False
 
-    async def _gather(self) -> None:
-        """Wait briefly for more steps when many runs are at work; a user's turn never waits."""
-        lately = self._lately
-        busy = len(lately) == BUSY_STEPS and lately[-1] - lately[0] < BUSY_SECONDS
-        if busy and all(step.table == "runs" for step, _ in self._waiting):
-            await asyncio.sleep(GATHER_SECONDS)
-
     async def _flush_once(self) -> None:
+        """Store all waiting steps together; if one causes an error, store each by itself."""
         batch: list[_Waiting] = []
-
-        async def store() -> list[bool]:
-            async with self._database.transaction() as tx:
-                self._move_to(batch)
-                owned = await _store(tx, [step for step, _ in batch])
-                await self._heartbeat(tx)
-                return owned
-
         try:
-            owned = await patiently(store)
-        except Exception as error:  # noqa: BLE001 - raised in the caller
-            self._move_to(batch)
-            await self._refused(batch, error)
-        except BaseException:
-            self._move_to(batch)
-            raise
-        else:
+            owned = await patiently(partial(self._store_waiting, batch))
             for (_, stored), mine in zip(batch, owned, strict=True):
-                _tell(stored, fenced=not mine)
+                _settle(stored, mine)
+        except BaseException as error:
+            self._move_to(batch)
+            if not isinstance(error, Exception):
+                raise
+            one_is_wrong = isinstance(error, DBAPIError) and not is_connection_trouble(error)
+            for step, stored in batch:
+                _settle(stored, await self._outcome_of(step) if one_is_wrong else error)
         finally:
             # On cancellation no caller may wait for ever.
             for _, stored in batch:
                 stored.cancel()
 
-    async def _heartbeat(self, tx: Transaction) -> None:
-        """Store a heartbeat at the end of a transaction, since it locks the worker's row."""
-        now = asyncio.get_running_loop().time()
-        if (
-            self._worker_id
-            and not self._database.is_sqlite
-            and now - self._heartbeat_at >= HEARTBEAT_SECONDS
-        ):
-            await workers.heartbeat(tx, self._worker_id)
-            self._heartbeat_at = now
+    async def _store_waiting(self, batch: "list[_Waiting]") -> list[bool]:
+        """Store the steps of a batch and those that wait; return which attempts have the work."""
+        async with self._database.transaction() as tx:
+            self._move_to(batch)
+            owned = await _store(tx, [step for step, _ in batch])
+            # At the end of the transaction, since it locks the worker's row.
+            now = asyncio.get_running_loop().time()
+            regular = self._worker_id and not self._database.is_sqlite
+            if regular and now - self._heartbeat_at >= HEARTBEAT_SECONDS:
+                await workers.heartbeat(tx, self._worker_id)
+                self._heartbeat_at = now
+            return owned
 
     def _move_to(self, batch: "list[_Waiting]") -> None:
         batch += self._waiting
         self._waiting.clear()
 
-    async def _refused(self, batch: "Sequence[_Waiting]", error: Exception) -> None:
-        """Fail the waiting callers; if one step caused the error, store the others without it."""
-        if isinstance(error, DBAPIError) and not is_connection_trouble(error):
-            for step, stored in batch:
-                await self._alone(step, stored)
-            return
-        for _, stored in batch:
-            _fail(stored, error)
+    async def _outcome_of(self, step: Step) -> bool | Exception:
+        """Store one step; return True if its attempt has the work, or the error."""
 
-    async def _alone(self, step: Step, stored: "asyncio.Future[None]") -> None:
+        async def store() -> bool:
+            try:
+                async with self._database.transaction() as tx:
+                    (mine,) = await _store(tx, [step])
+                    return mine
+            except IntegrityError:
+                # This very step may have been committed before the connection broke.
+                async with self._database.snapshot() as tx:
+                    rows = await load(tx, step.work_id)
+                return (step.seq, step.kind, json.loads(to_json(step.body))) in rows
+
         try:
-            mine = await patiently(partial(self._store_alone, step))
+            return await patiently(store)
         except Exception as error:  # noqa: BLE001 - raised in the caller
-            _fail(stored, error)
-        else:
-            _tell(stored, fenced=not mine)
-
-    async def _store_alone(self, step: Step) -> bool:
-        """Store a step unless it is stored already; return True if its attempt has the work."""
-        try:
-            async with self._database.transaction() as tx:
-                (mine,) = await _store(tx, [step])
-                return mine
-        except IntegrityError:
-            return await self._is_there(step)
-
-    async def _is_there(self, step: Step) -> bool:
-        """Return True if this very step was committed before the connection broke."""
-        async with self._database.snapshot() as tx:
-            rows = await load(tx, step.work_id)
-        return (step.seq, step.kind, json.loads(to_json(step.body))) in rows
+            return error
 
 
-def _tell(stored: "asyncio.Future[None]", *, fenced: bool) -> None:
-    if fenced:
-        _fail(stored, FencedError("this work has been taken over"))
-    elif not stored.done():
+def _settle(stored: "asyncio.Future[None]", outcome: bool | Exception) -> None:  # noqa: FBT001
+    """Let a caller return if its attempt has the work; otherwise raise in the caller."""
+    if stored.done():
+        return
+    if outcome is True:
         stored.set_result(None)
-
-
-def _fail(stored: "asyncio.Future[None]", error: Exception) -> None:
-    if not stored.done():
-        stored.set_exception(error)
+    else:
+        stored.set_exception(outcome or FencedError("this work has been taken over"))
 
 
 _UNFINISHED = [str(status) for status in UNFINISHED]
 
 _INSERT = insert(steps)
 
-_UPDATE_RUN = (
-    update(subagent_runs)
-    .where(subagent_runs.c.id == bindparam("b_id"))
-    .values(
-        input_tokens=bindparam("b_input"),
-        output_tokens=bindparam("b_output"),
-        discounted_tokens=bindparam("b_discounted"),
-        reserved_tokens=bindparam("b_reserved"),
-        tool_call_count=bindparam("b_calls"),
-        seconds_used=bindparam("b_seconds"),
-        updated_at=bindparam("b_now"),
-        crashes=0,
-    )
-)
+# Executed with the columns to set, beside the id.
+_UPDATE_RUN = update(subagent_runs).where(subagent_runs.c.id == bindparam("b_id")).values(crashes=0)
+_UPDATE_TURN = update(turns).where(turns.c.id == bindparam("b_id")).values(crashes=0)
+_READ = update(run_messages).where(run_messages.c.id == bindparam("b_id"))
 
-_UPDATE_TURN = (
-    update(turns)
-    .where(turns.c.id == bindparam("b_id"))
-    .values(input_tokens=bindparam("b_input"), output_tokens=bindparam("b_output"), crashes=0)
-)
-
-_READ = (
-    update(run_messages)
-    .where(run_messages.c.id == bindparam("b_id"))
-    .values(read_at_step=bindparam("b_step"))
-)
-
-_RUN_ATTEMPTS = (
-    select(subagent_runs.c.id, subagent_runs.c.attempt)
+_ATTEMPTS = {
+    "runs": select(subagent_runs.c.id, subagent_runs.c.attempt)
     .where(
         subagent_runs.c.id.in_(bindparam("ids", expanding=True)),
         subagent_runs.c.status.in_(_UNFINISHED),
     )
     .order_by(subagent_runs.c.id)
-    .with_for_update()
-)
-
-_TURN_ATTEMPTS = (
-    select(turns.c.id, turns.c.attempt)
+    .with_for_update(),
+    "turns": select(turns.c.id, turns.c.attempt)
     .where(turns.c.id.in_(bindparam("ids", expanding=True)), turns.c.status == "running")
     .order_by(turns.c.id)
-    .with_for_update()
-)
+    .with_for_update(),
+}
 
 
 async def _store(tx: Transaction, batch: Sequence[Step]) -> list[bool]:
     """Store the steps whose attempts have the work; return for each step if its attempt has it."""
     owned: set[tuple[str, int]] = set()
-    for table, query in (("runs", _RUN_ATTEMPTS), ("turns", _TURN_ATTEMPTS)):
+    for table, query in _ATTEMPTS.items():
         ids = [step.work_id for step in batch if step.table == table]
         if ids:
             owned |= {(row.id, row.attempt) for row in await tx.execute(query, {"ids": ids})}
     mine = [step for step in batch if (step.work_id, step.attempt) in owned]
-    if mine:
-        await tx.execute(_INSERT, [_row(step) for step in mine])
-        await _update(tx, mine)
-    return [(step.work_id, step.attempt) in owned for step in batch]
-
-
-async def _update(tx: Transaction, mine: Sequence[Step]) -> None:
-    of_runs = [_counts(step) for step in mine if step.table == "runs"]
-    if of_runs:
-        await tx.execute(_UPDATE_RUN, of_runs)
-    of_turns = [_counts(step) for step in mine if step.table == "turns"]
-    if of_turns:
-        await tx.execute(_UPDATE_TURN, of_turns)
-    read = [{"b_id": key, "b_step": step.number} for step in mine for key in step.read]
-    if read:
-        await tx.execute(_READ, read)
-
-
-def _row(step: Step) -> Json:
-    return {
-        "work_id": step.work_id,
-        "seq": step.seq,
-        "kind": step.kind,
-        "body": step.body,
-        "created_at": step.now,
-    }
-
-
-def _counts(step: Step) -> Json:
-    counts = {"b_id": step.work_id, "b_input": step.input_tokens, "b_output": step.output_tokens}
-    if step.table == "runs":
-        counts |= {
-            "b_discounted": step.discounted_tokens,
-            "b_reserved": step.reserved_tokens,
-            "b_calls": step.tool_calls,
-            "b_seconds": step.seconds_used,
-            "b_now": step.now,
+    rows: list[Json] = []
+    of_runs: list[Json] = []
+    of_turns: list[Json] = []
+    for step in mine:
+        rows.append(_row(step.work_id, step.seq, step.kind, step.body, step.now))
+        counts = {
+            "b_id": step.work_id,
+            "input_tokens": step.input_tokens,
+            "output_tokens": step.output_tokens,
         }
-    return counts
+        if step.table == "turns":
+            of_turns.append(counts)
+            continue
+        of_runs.append(
+            counts
+            | {
+                "discounted_tokens": step.discounted_tokens,
+                "reserved_tokens": step.reserved_tokens,
+                "tool_call_count": step.tool_calls,
+                "seconds_used": step.seconds_used,
+                "updated_at": step.now,
+            }
+        )
+    read = [{"b_id": key, "read_at_step": step.number} for step in mine for key in step.read]
+    for statement, values in (
+        (_INSERT, rows),
+        (_UPDATE_RUN, of_runs),
+        (_UPDATE_TURN, of_turns),
+        (_READ, read),
+    ):
+        if values:
+            await tx.execute(statement, values)
+    return [(step.work_id, step.attempt) in owned for step in batch]
