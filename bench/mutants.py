@@ -95,8 +95,8 @@ MUTANTS = (
     ),
     Mutant(
         "db/conversations.py",
-        "conversations.c.place_thread == place.thread,",
-        "",
+        "*is_at(conversations, place, *_ROUTE)",
+        "*is_at(conversations, place, *_ROUTE[:-1])",
         "tests/db",
     ),
     # -- deliveries

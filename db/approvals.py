@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, update
 
 from bot.values import Json, Place
 from db.database import Transaction
-from db.rows import RowMapper, change, place_columns
+from db.rows import RowMapper, change, is_at, place_columns
 from db.tables import approvals
 
 
@@ -51,27 +51,20 @@ async def put(
 
 async def get(tx: Transaction, approval_id: str) -> Approval | None:
     """Return the approval request with this id."""
-    query = select(*_APPROVALS.columns).where(approvals.c.id == approval_id)
-    return await _APPROVALS.first(tx, query)
+    return await _APPROVALS.find(tx, approvals.c.id == approval_id)
 
 
 async def open_for(tx: Transaction, user_id: str, place: Place, now: datetime) -> list[Approval]:
     """Return the open requests that a user can see in this place, newest first."""
-    where = place_columns(place)
-    query = (
-        select(*_APPROVALS.columns)
-        .where(
-            approvals.c.user_id == user_id,
-            approvals.c.status == "open",
-            approvals.c.expires_at > now,
-            approvals.c.shown_at.is_not(None),
-            approvals.c.channel == where["channel"],
-            approvals.c.place_channel == where["place_channel"],
-            approvals.c.place_thread == where["place_thread"],
-        )
-        .order_by(approvals.c.created_at.desc())
+    return await _APPROVALS.find_all(
+        tx,
+        approvals.c.user_id == user_id,
+        approvals.c.status == "open",
+        approvals.c.expires_at > now,
+        approvals.c.shown_at.is_not(None),
+        *is_at(approvals, place, "channel", "place_channel", "place_thread"),
+        order=[approvals.c.created_at.desc()],
     )
-    return await _APPROVALS.all(tx, query)
 
 
 async def show(tx: Transaction, approval_id: str, now: datetime) -> None:

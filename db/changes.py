@@ -6,16 +6,17 @@ stores its state before, as a document; the `Restorer` of the kind restores such
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import func, insert, select
 
 from bot.changes import STORE_IS_FULL, Cause, new_id
 from bot.errors import ToolError
 from bot.values import Json
 from db.database import Transaction
+from db.rows import change, remove
 from db.tables import changes
 from db.types import to_json
 
@@ -101,36 +102,21 @@ async def keep(  # noqa: PLR0913 - all that a change holds
     mine = (changes.c.user_id == cause.user_id, changes.c.kind == kind)
     ids = select(changes.c.id).where(*mine).order_by(changes.c.id.desc())
     newest = await tx.scalar(ids.limit(1)) or ""
-    change = StoredChange(
-        id=new_id(now, after=newest),
-        kind=kind,
-        key=key,
-        title=title[:MOST_TITLE],
-        cause=cause,
-        before=before,
-        after=fingerprint(after),
-    )
-    await tx.execute(
-        insert(changes).values(
-            id=change.id,
-            user_id=cause.user_id,
-            kind=kind,
-            key=key,
-            title=change.title,
-            before=before,
-            after=change.after,
-            work_id=cause.work_id,
-            run_id=cause.run_id,
-            undoes=cause.undoes,
-            created_at=now,
-        )
-    )
+    row: Json = {
+        "id": new_id(now, after=newest),
+        "kind": kind,
+        "key": key,
+        "title": title[:MOST_TITLE],
+        "before": before,
+        "after": fingerprint(after),
+    }
+    await tx.execute(insert(changes), row | asdict(cause) | {"created_at": now})
     last = await tx.scalar(ids.offset(MOST_PER_KIND).limit(1))
     if last is not None:
         if not drops:
             raise ToolError(STORE_IS_FULL)
-        await tx.execute(delete(changes).where(*mine, changes.c.id <= last))
-    return change
+        await remove(tx, changes, *mine, changes.c.id <= last)
+    return StoredChange(cause=cause, **row)
 
 
 async def has_room(tx: Transaction, user: str, kind: str) -> bool:
@@ -143,15 +129,27 @@ async def has_room(tx: Transaction, user: str, kind: str) -> bool:
 async def newest(tx: Transaction, user: str) -> Sequence[StoredChange]:
     """Return a user's changes, newest first."""
     query = select(changes).where(changes.c.user_id == user).order_by(changes.c.id.desc())
-    return [_change(row) for row in await tx.execute(query)]
+    return [
+        StoredChange(
+            id=row.id,
+            kind=row.kind,
+            key=row.key,
+            title=row.title,
+            cause=Cause(
+                user_id=row.user_id, work_id=row.work_id, run_id=row.run_id, undoes=row.undoes
+            ),
+            before=row.before,
+            after=row.after,
+            undone=row.undone_at is not None,
+        )
+        for row in await tx.execute(query)
+    ]
 
 
 async def mark_undone(tx: Transaction, user: str, change_id: str, now: datetime) -> bool:
     """Mark a user's change as undone; `False` if it was marked before."""
-    query = update(changes).where(
-        changes.c.id == change_id, changes.c.user_id == user, changes.c.undone_at.is_(None)
-    )
-    return (await tx.execute(query.values(undone_at=now))).rowcount > 0
+    this = (changes.c.id == change_id, changes.c.user_id == user, changes.c.undone_at.is_(None))
+    return await change(tx, changes, *this, undone_at=now)
 
 
 def fingerprint(state: Json | None) -> str:
@@ -161,16 +159,3 @@ def fingerprint(state: Json | None) -> str:
     return hashlib.blake2b(
         to_json(dict(sorted(state.items()))).encode(), digest_size=16
     ).hexdigest()
-
-
-def _change(row: Row[Any]) -> StoredChange:
-    return StoredChange(
-        id=row.id,
-        kind=row.kind,
-        key=row.key,
-        title=row.title,
-        cause=Cause(user_id=row.user_id, work_id=row.work_id, run_id=row.run_id, undoes=row.undoes),
-        before=row.before,
-        after=row.after,
-        undone=row.undone_at is not None,
-    )

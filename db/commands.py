@@ -4,12 +4,12 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import insert, select, update
 
 from bot.values import Identity, Place, Role
 from db.database import Transaction
-from db.rows import RowMapper, change, place_columns
-from db.tables import commands, users
+from db.rows import RowMapper, change, remove
+from db.tables import commands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,18 +43,8 @@ _COMMANDS = RowMapper(
 
 async def put(tx: Transaction, command: StoredCommand, worker_id: str, now: datetime) -> None:
     """Store a command that this process is about to execute."""
-    await tx.execute(
-        insert(commands).values(
-            id=command.id,
-            user_id=command.user.key,
-            role=str(command.role),
-            text=command.text,
-            conversation_id=command.conversation_id,
-            worker_id=worker_id,
-            created_at=now,
-            **place_columns(command.place),
-        )
-    )
+    row = _COMMANDS.values(command) | {"worker_id": worker_id, "created_at": now}
+    await tx.execute(insert(commands), row)
 
 
 async def apply(tx: Transaction, command_id: str, now: datetime) -> None:
@@ -65,7 +55,7 @@ async def apply(tx: Transaction, command_id: str, now: datetime) -> None:
 
 async def finish(tx: Transaction, command_id: str) -> None:
     """Delete a command that was answered."""
-    await tx.execute(delete(commands).where(commands.c.id == command_id))
+    await remove(tx, commands, commands.c.id == command_id)
 
 
 async def take_over(
@@ -92,7 +82,5 @@ async def take_over(
         .values(worker_id=me, attempt=commands.c.attempt + 1)
         .returning(commands.c.id)
     )
-    query = select(*_COMMANDS.columns).join(users, users.c.id == commands.c.user_id)
-    return await _COMMANDS.all(
-        tx, query.where(commands.c.id.in_(list(claimed))).order_by(commands.c.id)
-    )
+    these = commands.c.id.in_(list(claimed))
+    return await _COMMANDS.find_all(tx, these, order=[commands.c.id])

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, func, insert, select
 
 from bot.values import Identity, Json, Place, new_sortable_id
 from db.database import Transaction
-from db.rows import RowMapper, change, insert_new, place_columns
+from db.rows import RowMapper, change, insert_new, is_at, place_columns
 from db.tables import conversations, messages, seen_events, turns
 
 _INSERT = insert(messages)
@@ -58,13 +58,7 @@ async def find(tx: Transaction, user: Identity, place: Place) -> str | None:
 
 def _of(user: Identity, place: Place) -> list[ColumnElement[bool]]:
     """Return the conditions for the conversations of a user in a place, closed ones included."""
-    return [
-        conversations.c.user_id == user.key,
-        conversations.c.channel == place.platform,
-        conversations.c.place_workspace == place.workspace,
-        conversations.c.place_channel == place.channel,
-        conversations.c.place_thread == place.thread,
-    ]
+    return [conversations.c.user_id == user.key, *is_at(conversations, place, *_ROUTE)]
 
 
 async def find_or_open(tx: Transaction, user: Identity, place: Place, now: datetime) -> str:
@@ -229,8 +223,7 @@ async def history(
 
 async def get(tx: Transaction, message_id: str) -> StoredMessage | None:
     """Return a message."""
-    query = select(*_MESSAGES.columns).where(messages.c.id == message_id)
-    return await _MESSAGES.first(tx, query)
+    return await _MESSAGES.find(tx, messages.c.id == message_id)
 
 
 async def user_texts(tx: Transaction, conversation_id: str, limit: int) -> list[str]:

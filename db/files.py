@@ -30,11 +30,8 @@ class StoredFile:
 
 _FILES = RowMapper(StoredFile, files, others={"size": func.length(files.c.data)})
 # Built once: every turn queries files, and hardly any has one.
-_OF_MESSAGES = (
-    select(*_FILES.columns)
-    .where(files.c.message_id.in_(bindparam("b_ids", expanding=True)))
-    .order_by(files.c.id)
-)
+_THESE = files.c.message_id.in_(bindparam("b_ids", expanding=True))
+_OF_MESSAGES = _FILES.query.where(_THESE).order_by(files.c.id)
 
 
 async def put(tx: Transaction, message_id: str, sent: Sequence[File], now: datetime) -> None:

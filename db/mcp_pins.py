@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, select
-
 from db.database import Transaction
-from db.rows import RowMapper, change, insert_new
+from db.rows import RowMapper, change, insert_new, remove
 from db.tables import mcp_pins
 
 
@@ -46,8 +44,7 @@ _PINS = RowMapper(Pin, mcp_pins)
 
 async def all_of(tx: Transaction, server: str) -> list[Pin]:
     """Return the pins of a server, by the names of the tools."""
-    query = select(*_PINS.columns).where(mcp_pins.c.server == server)
-    return await _PINS.all(tx, query.order_by(mcp_pins.c.tool))
+    return await _PINS.find_all(tx, mcp_pins.c.server == server, order=[mcp_pins.c.tool])
 
 
 async def add(
@@ -89,11 +86,5 @@ async def approve(tx: Transaction, pin: Pin, *, by: str, now: datetime) -> bool:
 
 async def forget(tx: Transaction, server: str, tools: Sequence[str]) -> None:
     """Delete the pins of tools that were never approved."""
-    if tools:
-        await tx.execute(
-            delete(mcp_pins).where(
-                mcp_pins.c.server == server,
-                mcp_pins.c.tool.in_(tools),
-                mcp_pins.c.approved_hash == "",
-            )
-        )
+    these = (mcp_pins.c.server == server, mcp_pins.c.tool.in_(tools))
+    await remove(tx, mcp_pins, *these, mcp_pins.c.approved_hash == "")

@@ -1,17 +1,16 @@
 """Queries on the outbox: announcements and late replies, until they are delivered."""
 
 from collections.abc import Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, func, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from bot.values import Identity, Place, short
 from db.database import Transaction
-from db.rows import RowMapper, change, owned_by, place_columns, readable_in
-from db.tables import messages, outbox, subagent_runs, users
+from db.rows import RowMapper, change, insert_new, owned_by, readable_in
+from db.tables import messages, outbox, subagent_runs
 from db.types import UtcDateTime
 
 
@@ -45,14 +44,9 @@ class OutboxEntry:
 
 
 _ENTRIES = RowMapper(OutboxEntry, outbox)
-_QUERY = select(*_ENTRIES.columns).join(users, users.c.id == outbox.c.user_id)
 
 # Statements of the hot path are built once: building one costs more than running it.
-_PUT = {
-    "sqlite": sqlite.insert(outbox).on_conflict_do_nothing(),
-    "postgresql": postgresql.insert(outbox).on_conflict_do_nothing(),
-}
-_GET = _QUERY.where(outbox.c.key == bindparam("b_key"))
+_GET = _ENTRIES.query.where(outbox.c.key == bindparam("b_key"))
 _OLDEST = (outbox.c.created_at, outbox.c.key)
 _NOW = bindparam("b_now", type_=UtcDateTime())
 _CLAIM = (
@@ -89,14 +83,15 @@ class NewOutboxEntry:
     maybe_repeated: bool = False
 
 
+_NEW = RowMapper(NewOutboxEntry, outbox)
+
+
 async def put(
     tx: Transaction, item: NewOutboxEntry, now: datetime, *, status: str = "pending"
 ) -> bool:
     """Store an item; `False` if its key is stored already."""
-    row = {field.name: getattr(item, field.name) for field in fields(item)}
-    row |= place_columns(row.pop("place"))
-    row |= {"status": status, "created_at": now, "due_at": now}
-    return (await tx.execute(_PUT[tx.dialect.name], row)).rowcount > 0
+    row = _NEW.values(item) | {"status": status, "created_at": now, "due_at": now}
+    return await insert_new(tx, outbox, row)
 
 
 async def get(tx: Transaction, key: str) -> OutboxEntry | None:
@@ -247,13 +242,13 @@ async def undelivered(
     """
     within = (*owned_by(outbox, user_id), *readable_in(outbox, read_in))
     states = outbox.c.status.in_(("pending", "sending", "waiting", "blocked"))
-    return await _ENTRIES.all(tx, _QUERY.where(*within, states).order_by(*_OLDEST).limit(limit))
+    return await _ENTRIES.find_all(tx, *within, states, order=_OLDEST, limit=limit)
 
 
 async def blocked(tx: Transaction, user_id: str, *, limit: int) -> list[OutboxEntry]:
     """Return the blocked items of this user, oldest first."""
     mine = (outbox.c.user_id == user_id, outbox.c.status == "blocked")
-    return await _ENTRIES.all(tx, _QUERY.where(*mine).order_by(*_OLDEST).limit(limit))
+    return await _ENTRIES.find_all(tx, *mine, order=_OLDEST, limit=limit)
 
 
 async def recover(

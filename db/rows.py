@@ -1,11 +1,11 @@
 """Shared by all queries: records from rows, changes of rows, and conditions on owner and place."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import cached_property
+from dataclasses import fields
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Table, or_, update
+from sqlalchemy import ColumnElement, Table, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.base import Executable
 
@@ -18,57 +18,73 @@ Record = TypeVar("Record")
 PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
 
 
-@dataclass(frozen=True)
 class RowMapper(Generic[Record]):
     """Reads the rows of a table as records of a dataclass.
 
     A field has the value of the column with its name. A field `place` is read from the columns of
-    a place, and a field `user` from the table of users, which a query then has to join.
+    a place, and a field `user` from the table of users.
 
     Attributes:
-        kind: The dataclass.
-        table: The table.
-        others: Columns of other names or tables, by field.
-        convert: Functions that convert the values of some fields.
+        columns: The columns that a statement has to return.
+        query: A select of these columns.
     """
 
-    kind: type[Record]
-    table: Table
-    others: Mapping[str, ColumnElement[Any]] = field(default_factory=dict)
-    convert: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    def __init__(
+        self,
+        kind: type[Record],
+        table: Table,
+        *,
+        others: Mapping[str, ColumnElement[Any]] = MappingProxyType({}),
+        convert: Mapping[str, Callable[[Any], Any]] = MappingProxyType({}),
+    ) -> None:
+        """Create the mapper of a dataclass.
 
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The names of the fields."""
-        return tuple(each.name for each in fields(self.kind))  # type: ignore[arg-type]
-
-    @cached_property
-    def _plain(self) -> tuple[str, ...]:
-        return tuple(name for name in self.names if name not in {"place", "user"})
-
-    @cached_property
-    def columns(self) -> list[ColumnElement[Any]]:
-        """The columns that a query has to select."""
-        found: list[ColumnElement[Any]] = [
-            self.others[name].label(name) if name in self.others else self.table.c[name]
-            for name in self._plain
+        Args:
+            kind: The dataclass.
+            table: The table.
+            others: Columns of other names or tables, by field.
+            convert: Functions that convert the values of some fields.
+        """
+        names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+        self._kind, self._convert = kind, convert
+        self._plain = [name for name in names if name not in {"place", "user"}]
+        self._stored = [name for name in self._plain if name not in others]
+        self._has_place, self._has_user = "place" in names, "user" in names
+        self.columns: list[ColumnElement[Any]] = [
+            others[name].label(name) if name in others else table.c[name] for name in self._plain
         ]
-        if "place" in self.names:
-            found += [self.table.c[name] for name in PLACE]
-        if "user" in self.names:
-            found += [users.c.platform, users.c.workspace, users.c.account]
-        return found
+        if self._has_place:
+            self.columns += [table.c[name] for name in PLACE]
+        if self._has_user:
+            self.columns += [users.c.platform, users.c.workspace, users.c.account]
+        self.query = select(*self.columns)
+        if self._has_user:
+            self.query = self.query.join(users, users.c.id == table.c.user_id)
 
     def of(self, row: Any) -> Record:
         """Return the record in a row of `columns`."""
         values = {name: getattr(row, name) for name in self._plain}
-        for name, function in self.convert.items():
+        for name, function in self._convert.items():
             values[name] = function(values[name])
-        if "place" in self.names:
+        if self._has_place:
             values["place"] = Place(*(getattr(row, name) for name in PLACE))
-        if "user" in self.names:
+        if self._has_user:
             values["user"] = Identity(row.platform, row.workspace, row.account)
-        return self.kind(**values)
+        return self._kind(**values)
+
+    async def find(self, tx: Transaction, *conditions: ColumnElement[bool]) -> Record | None:
+        """Return the record of a row that meets all conditions; `None` if no row does."""
+        return await self.first(tx, self.query.where(*conditions))
+
+    async def find_all(
+        self,
+        tx: Transaction,
+        *conditions: ColumnElement[bool],
+        order: Sequence[ColumnElement[Any]],
+        limit: int | None = None,
+    ) -> list[Record]:
+        """Return the records of the rows that meet all conditions."""
+        return await self.all(tx, self.query.where(*conditions).order_by(*order).limit(limit))
 
     async def first(
         self, tx: Transaction, statement: Executable, parameters: Any = None
@@ -83,11 +99,14 @@ class RowMapper(Generic[Record]):
         """Return the records that a statement returns."""
         return [self.of(row) for row in await tx.execute(statement, parameters)]
 
-    def values(self, record: Record) -> Json:
-        """Return the values of a record by column, to be stored; the user is left out."""
-        values = {name: getattr(record, name) for name in self._plain}
-        place: Place | None = getattr(record, "place", None)
-        return values if place is None else values | place_columns(place)
+    def values(self, record: Any) -> Json:
+        """Return the values of a record to be stored, by column."""
+        values = {name: getattr(record, name) for name in self._stored}
+        if self._has_place:
+            values |= place_columns(record.place)
+        if self._has_user:
+            values["user_id"] = record.user.key
+        return values
 
 
 async def change(
@@ -95,6 +114,11 @@ async def change(
 ) -> bool:
     """Set columns of the rows that meet all conditions; `False` if no row does."""
     return (await tx.execute(update(table).where(*conditions).values(**values))).rowcount > 0
+
+
+async def remove(tx: Transaction, table: Table, *conditions: ColumnElement[bool]) -> bool:
+    """Delete the rows that meet all conditions; `False` if no row does."""
+    return (await tx.execute(delete(table).where(*conditions))).rowcount > 0
 
 
 def insert_into(tx: Transaction, table: Table) -> postgresql.Insert | sqlite.Insert:
@@ -121,6 +145,12 @@ def place_columns(place: Place) -> dict[str, str]:
     return dict(zip(PLACE, parts, strict=True))
 
 
+def is_at(table: Table, place: Place, *names: str) -> list[ColumnElement[bool]]:
+    """Return the conditions for the rows whose place has the same values in these columns."""
+    columns = place_columns(place)
+    return [table.c[name] == columns[name] for name in names]
+
+
 def owned_by(table: Table, user_id: str | None) -> list[ColumnElement[bool]]:
     """Return the condition for the rows of a user; of all users for `None`."""
     return [] if user_id is None else [table.c.user_id == user_id]
@@ -133,11 +163,7 @@ def readable_in(table: Table, place: Place | None) -> list[ColumnElement[bool]]:
     """
     if place is None:
         return []
-    channel = [
-        table.c.channel == place.platform,
-        table.c.place_workspace == place.workspace,
-        table.c.place_channel == place.channel,
-    ]
+    channel = is_at(table, place, "channel", "place_workspace", "place_channel")
     if place.has_open_threads:
         return channel
     thread = table.c.place_thread

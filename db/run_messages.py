@@ -52,5 +52,5 @@ async def having_unread(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
 
 async def of_run(tx: Transaction, run_id: str) -> list[RunMessage]:
     """Return every message to a run, oldest first."""
-    query = select(*_MESSAGES.columns).where(sent.c.run_id == run_id)
-    return await _MESSAGES.all(tx, query.order_by(sent.c.created_at, sent.c.id))
+    oldest_first = (sent.c.created_at, sent.c.id)
+    return await _MESSAGES.find_all(tx, sent.c.run_id == run_id, order=oldest_first)

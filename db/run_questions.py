@@ -8,7 +8,7 @@ from sqlalchemy import func, select, update
 
 from bot.values import Place
 from db.database import Transaction
-from db.rows import RowMapper, change, insert_new, place_columns
+from db.rows import RowMapper, change, insert_new, is_at, place_columns
 from db.tables import run_questions as asked
 
 
@@ -60,7 +60,6 @@ class RunQuestion:
 
 
 _QUESTIONS = RowMapper(RunQuestion, asked, convert={"options": tuple})
-_QUERY = select(*_QUESTIONS.columns)
 
 
 async def put(tx: Transaction, question: RunQuestion, place: Place, now: datetime) -> bool:
@@ -71,7 +70,7 @@ async def put(tx: Transaction, question: RunQuestion, place: Place, now: datetim
 
 async def get(tx: Transaction, question_id: str) -> RunQuestion | None:
     """Return the question with this id."""
-    return await _QUESTIONS.first(tx, _QUERY.where(asked.c.id == question_id))
+    return await _QUESTIONS.find(tx, asked.c.id == question_id)
 
 
 async def open_in(
@@ -94,12 +93,11 @@ async def open_in(
     """
     threads = {place.thread, ""} if place.thread == place.message else {place.thread}
     shown_as = {message for message in (place.thread, reply_to) if message}
-    query = _QUERY.add_columns(asked.c.shown_at, asked.c.place_thread).where(
+    query = _QUESTIONS.query.add_columns(asked.c.shown_at, asked.c.place_thread).where(
         asked.c.user_id == user_id,
         asked.c.status == "open",
         asked.c.expires_at > now,
-        asked.c.channel == place.platform,
-        asked.c.place_channel == place.channel,
+        *is_at(asked, place, "channel", "place_channel"),
     )
     rows = (await tx.execute(query.order_by(asked.c.created_at.desc()))).all()
     found = [
@@ -115,7 +113,7 @@ async def open_in(
 async def open_of(tx: Transaction, run_id: str, kind: str) -> list[RunQuestion]:
     """Return the open questions of a run, oldest first."""
     conditions = (asked.c.run_id == run_id, asked.c.kind == kind, asked.c.status == "open")
-    return await _QUESTIONS.all(tx, _QUERY.where(*conditions).order_by(asked.c.created_at))
+    return await _QUESTIONS.find_all(tx, *conditions, order=[asked.c.created_at])
 
 
 async def open_of_many(tx: Transaction, run_ids: Sequence[str]) -> dict[str, str]:

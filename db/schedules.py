@@ -69,7 +69,6 @@ class EndedFire:
 
 
 _SCHEDULES = RowMapper(Schedule, schedules)
-_QUERY = select(*_SCHEDULES.columns)
 _FIRE = [
     *_SCHEDULES.columns,
     schedule_fires.c.due_at.label("fire_due_at"),
@@ -98,20 +97,18 @@ async def next_number(tx: Transaction, user: str) -> int:
 
 async def find(tx: Transaction, user: str, schedule_id: str) -> Schedule | None:
     """Return a user's schedule by its id."""
-    mine = (schedules.c.user_id == user, schedules.c.id == schedule_id)
-    return await _SCHEDULES.first(tx, _QUERY.where(*mine))
+    return await _SCHEDULES.find(tx, schedules.c.user_id == user, schedules.c.id == schedule_id)
 
 
 async def get(tx: Transaction, user: str, number: int) -> Schedule | None:
     """Return a user's schedule by its number."""
-    mine = (schedules.c.user_id == user, schedules.c.number == number)
-    return await _SCHEDULES.first(tx, _QUERY.where(*mine))
+    return await _SCHEDULES.find(tx, schedules.c.user_id == user, schedules.c.number == number)
 
 
 async def alive(tx: Transaction, user: str) -> list[Schedule]:
     """Return a user's schedules that are not over, oldest first."""
     mine = (schedules.c.user_id == user, schedules.c.status.in_(ALIVE))
-    return await _SCHEDULES.all(tx, _QUERY.where(*mine).order_by(schedules.c.number))
+    return await _SCHEDULES.find_all(tx, *mine, order=[schedules.c.number])
 
 
 async def newest_zone(tx: Transaction, user: str) -> str:
@@ -155,12 +152,9 @@ async def due(
     tx: Transaction, platforms: Sequence[str], now: datetime, *, limit: int = 100
 ) -> list[Schedule]:
     """Return the schedules on these platforms that are due, longest overdue first."""
-    query = _QUERY.where(
-        schedules.c.status == "active",
-        schedules.c.due_at <= now,
-        schedules.c.channel.in_(platforms),
-    )
-    return await _SCHEDULES.all(tx, query.order_by(schedules.c.due_at).limit(limit))
+    active = (schedules.c.status == "active", schedules.c.channel.in_(platforms))
+    due = schedules.c.due_at
+    return await _SCHEDULES.find_all(tx, *active, due <= now, order=[due], limit=limit)
 
 
 async def claim(

@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import func, select
 
+from db import rows
 from db.database import Transaction
-from db.rows import put_row
 from db.tables import skill_data
 
 #: Most keys of one skill, and most characters of its keys and values. Calls at the same moment may
@@ -47,13 +47,10 @@ async def put(
     if count >= MOST_KEYS or characters + size > MOST_CHARACTERS:
         return False
     row = {"skill": skill, "key": key, "value": value, "size": size, "updated_at": now}
-    await put_row(tx, skill_data, row)
+    await rows.put_row(tx, skill_data, row)
     return True
 
 
 async def remove(tx: Transaction, skill: str, key: str) -> bool:
     """Delete a key of a skill; return True if it existed."""
-    gone = await tx.execute(
-        delete(skill_data).where(skill_data.c.skill == skill, skill_data.c.key == key)
-    )
-    return bool(gone.rowcount)
+    return await rows.remove(tx, skill_data, skill_data.c.skill == skill, skill_data.c.key == key)

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import insert
 
+from db import rows
 from db.database import Transaction
 from db.rows import RowMapper, put_row
 from db.tables import slack_installs as installs
@@ -43,17 +44,17 @@ async def put(tx: Transaction, install: Install, now: datetime) -> None:
 async def find(tx: Transaction, client_id: str, workspace: str) -> Install | None:
     """Return an app's installation in a workspace or an organisation; `None` for none."""
     ours = (installs.c.client_id == client_id, installs.c.workspace == workspace)
-    return await _INSTALLS.first(tx, select(*_INSTALLS.columns).where(*ours))
+    return await _INSTALLS.find(tx, *ours)
 
 
 async def remove(tx: Transaction, install: Install) -> None:
     """Delete an installation, unless a newer one has replaced it."""
-    await tx.execute(
-        delete(installs).where(
-            installs.c.client_id == install.client_id,
-            installs.c.workspace == install.workspace,
-            installs.c.token == install.token,
-        )
+    await rows.remove(
+        tx,
+        installs,
+        installs.c.client_id == install.client_id,
+        installs.c.workspace == install.workspace,
+        installs.c.token == install.token,
     )
 
 
@@ -64,10 +65,9 @@ async def issue_state(tx: Transaction, state: str, now: datetime) -> None:
 
 async def consume_state(tx: Transaction, state: str, since: datetime) -> bool:
     """Delete the state of an installation; return True if it existed and began after `since`."""
-    used = delete(states).where(states.c.state == state, states.c.created_at > since)
-    return (await tx.execute(used)).rowcount == 1
+    return await rows.remove(tx, states, states.c.state == state, states.c.created_at > since)
 
 
 async def forget_states(tx: Transaction, until: datetime) -> None:
     """Delete the states of installations that began until then and were never finished."""
-    await tx.execute(delete(states).where(states.c.created_at <= until))
+    await rows.remove(tx, states, states.c.created_at <= until)

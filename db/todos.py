@@ -1,12 +1,12 @@
 """To-do lists: one per conversation, and one per run."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, select
+from sqlalchemy import select
 
 from db.database import Transaction
-from db.rows import insert_into
+from db.rows import insert_into, remove
 from db.tables import todos
 
 
@@ -30,9 +30,9 @@ def progress(items: list[Todo]) -> str:
 async def write(tx: Transaction, list_id: str, user: str, items: list[Todo], now: datetime) -> None:
     """Replace a list; an empty one is deleted."""
     if not items:
-        await tx.execute(delete(todos).where(todos.c.id == list_id, todos.c.user_id == user))
+        await remove(tx, todos, todos.c.id == list_id, todos.c.user_id == user)
         return
-    rows = [{"text": item.text, "status": item.status} for item in items]
+    rows = [asdict(item) for item in items]
     insert = insert_into(tx, todos).values(id=list_id, user_id=user, items=rows, updated_at=now)
     new = {"items": insert.excluded["items"], "updated_at": insert.excluded.updated_at}
     mine = todos.c.user_id == user
@@ -42,5 +42,4 @@ async def write(tx: Transaction, list_id: str, user: str, items: list[Todo], now
 async def read(tx: Transaction, list_id: str, user: str) -> list[Todo]:
     """Return a list of this user; empty if it does not exist."""
     query = select(todos.c["items"]).where(todos.c.id == list_id, todos.c.user_id == user)
-    rows = await tx.scalar(query) or []
-    return [Todo(row["text"], row["status"]) for row in rows]
+    return [Todo(**row) for row in await tx.scalar(query) or ()]

@@ -7,7 +7,7 @@ from sqlalchemy import delete, func, insert, select
 
 from bot.values import Identity, Place, Role, new_sortable_id
 from db.database import Transaction
-from db.rows import PLACE, RowMapper, change, place_columns
+from db.rows import PLACE, RowMapper, change, is_at, place_columns, remove
 from db.tables import conversations, messages, turns, users
 
 
@@ -111,7 +111,7 @@ async def withdraw(tx: Transaction, turn_id: str) -> None:
         .returning(turns.c.message_id)
     )
     if (message_id := gone.scalar()) is not None:
-        await tx.execute(delete(messages).where(messages.c.id == message_id))
+        await remove(tx, messages, messages.c.id == message_id)
 
 
 async def claim_next(tx: Transaction, conversation_id: str, now: datetime) -> str | None:
@@ -162,11 +162,7 @@ async def begin(
 
 async def get(tx: Transaction, turn_id: str) -> Turn | None:
     """Return a turn."""
-    query = (
-        select(*_TURNS.columns)
-        .join(users, users.c.id == turns.c.user_id)
-        .join(conversations, conversations.c.id == turns.c.conversation_id)
-    )
+    query = _TURNS.query.join(conversations, conversations.c.id == turns.c.conversation_id)
     return await _TURNS.first(tx, query.where(turns.c.id == turn_id))
 
 
@@ -184,7 +180,6 @@ async def active_of(
         place: The place.
         before: Only turns stored before what has this sortable id.
     """
-    where = place_columns(place)
     further = [turns.c.place_thread == place.thread] if place.thread else []
     if before is not None:
         further.append(turns.c.id < before)
@@ -193,8 +188,7 @@ async def active_of(
         .where(
             turns.c.user_id == user_id,
             turns.c.status == "running",
-            turns.c.channel == where["channel"],
-            turns.c.place_channel == where["place_channel"],
+            *is_at(turns, place, "channel", "place_channel"),
             *further,
         )
         .order_by(turns.c.id.desc())

@@ -21,12 +21,10 @@ async def known(tx: Transaction, root_id: str) -> list[str] | None:
 
 async def store(tx: Transaction, root_id: str, addresses: list[str], now: datetime) -> None:
     """Store the addresses of a turn; they replace those stored before."""
-    values = {"root_id": root_id, "addresses": addresses, "created_at": now}
-    await tx.execute(
-        insert_into(tx, web_addresses)
-        .values(**values)
-        .on_conflict_do_update(index_elements=["root_id"], set_={"addresses": addresses})
-    )
+    row = {"root_id": root_id, "addresses": addresses, "created_at": now}
+    insert = insert_into(tx, web_addresses).values(row)
+    new = {"addresses": addresses}
+    await tx.execute(insert.on_conflict_do_update(index_elements=["root_id"], set_=new))
 
 
 async def count_fetch(tx: Transaction, root_id: str, *, most: int) -> bool:

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, delete, func, insert, literal, select
+from sqlalchemy import ColumnElement, func, insert, literal, select
 
 from bot.errors import BadRequestError
+from db import rows
 from db.database import Transaction
 from db.rows import put_row
 from db.tables import subagent_runs, whiteboard
@@ -93,23 +94,22 @@ async def entries(tx: Transaction, board: str, *, preview: int = 100) -> list[Wh
         func.substr(whiteboard.c.value, 1, preview).label("preview"),
         func.length(whiteboard.c.value).label("length"),
     ).where(whiteboard.c.board_id == board)
-    rows = await tx.execute(query)
-    return sorted(
-        (WhiteboardEntry(row.key, row.preview, row.length) for row in rows), key=lambda e: e.key
-    )
+    found = [WhiteboardEntry(*row) for row in await tx.execute(query)]
+    return sorted(found, key=lambda entry: entry.key)
 
 
 async def remove(tx: Transaction, board: str, key: str) -> bool:
     """Delete a key; return False if it did not exist."""
-    return (await tx.execute(delete(whiteboard).where(_at(board, key)))).rowcount > 0
+    return await rows.remove(tx, whiteboard, _at(board, key))
 
 
 async def copy(tx: Transaction, board: str, to: str) -> None:
     """Copy the content of a board to the board of another run."""
     names = ("key", "value", "work_id", "updated_at")
     of = literal(to, whiteboard.c.board_id.type)
-    rows = select(of, *(whiteboard.c[name] for name in names)).where(whiteboard.c.board_id == board)
-    await tx.execute(insert(whiteboard).from_select(["board_id", *names], rows))
+    found = select(of, *(whiteboard.c[name] for name in names))
+    found = found.where(whiteboard.c.board_id == board)
+    await tx.execute(insert(whiteboard).from_select(["board_id", *names], found))
 
 
 def _at(board: str, key: str) -> ColumnElement[bool]:
