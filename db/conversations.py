@@ -86,27 +86,17 @@ async def last_word(tx: Transaction, user: Identity, place: Place) -> datetime |
     A conversation that `/new` has closed counts until its closing: the next message there may need
     no mention either.
     """
-    newest = (
-        await tx.execute(
-            select(conversations.c.id, conversations.c.created_at, conversations.c.closed_at)
-            .where(*_of(user, place))
-            .order_by(conversations.c.id.desc())
-            .limit(1)
-        )
-    ).first()
-    if newest is None:
-        return None
-    if newest.closed_at is not None:
-        closed_at: datetime = newest.closed_at
-        return closed_at
-    last_at: datetime | None = await tx.scalar(
+    last_message = (
         select(messages.c.created_at)
-        .where(messages.c.conversation_id == newest.id)
+        .where(messages.c.conversation_id == conversations.c.id)
         .order_by(messages.c.id.desc())
         .limit(1)
+        .scalar_subquery()
     )
-    opened_at: datetime = newest.created_at
-    return last_at or opened_at
+    times = (conversations.c.closed_at, last_message, conversations.c.created_at)
+    query = select(func.coalesce(*times)).where(*_of(user, place))
+    found: datetime | None = await tx.scalar(query.order_by(conversations.c.id.desc()).limit(1))
+    return found
 
 
 async def places(

@@ -1,14 +1,14 @@
 """Retention: deletes old rows of every table in small batches."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import ColumnElement, Table, and_, delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, Table, and_, exists, or_, select
 
 from bot.values import UNFINISHED
 from db.database import Transaction
+from db.rows import change, remove
 from db.tables import (
     approvals,
     audit,
@@ -52,8 +52,6 @@ KEPT = {
     "skill_data": "kept until the skill deletes it; limited in number and size for each skill",
 }
 
-_UNFINISHED = [str(status) for status in UNFINISHED]
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -62,46 +60,41 @@ class Rule:
     Attributes:
         of: The key of the moment that counts, among those that `retention` computes.
         table: The table.
-        old: The condition, given that moment.
+        time: The column with a time before that moment.
+        only: A further condition.
         batch: Most rows that one transaction deletes.
     """
 
     of: str
     table: Table
-    old: Callable[[datetime], ColumnElement[bool]]
+    time: ColumnElement[datetime]
+    only: ColumnElement[bool] | None = None
     batch: int = BATCH
 
 
-def _said(moment: datetime) -> ColumnElement[bool]:
-    """Return the condition for items that were delivered or dismissed, or that wait for a user."""
-    over = outbox.c.status.in_(("delivered", "dismissed", "waiting"))
-    return (outbox.c.created_at < moment) & over
-
+#: The states of items that were delivered or dismissed, or that wait for a user.
+_SAID = outbox.c.status.in_(("delivered", "dismissed", "waiting"))
 
 #: In this order: rows that refer to other rows are deleted before them.
 RULES = (
-    Rule("steps", steps, lambda moment: steps.c.created_at < moment),
-    Rule("files", files, lambda moment: files.c.created_at < moment, BATCH_OF_FILES),
-    Rule("runs", outbox, _said),
-    Rule(
-        "undelivered",
-        outbox,
-        lambda moment: (outbox.c.status == "blocked") & (outbox.c.first_tried_at < moment),
-    ),
-    Rule("runs", subagent_runs, lambda moment: subagent_runs.c.completed_at < moment),
-    Rule("runs", schedule_fires, lambda moment: schedule_fires.c.due_at < moment),
-    Rule("runs", schedules, lambda moment: schedules.c.ended_at < moment),
-    Rule("runs", todos, lambda moment: todos.c.updated_at < moment),
-    Rule("conversations", messages, lambda moment: messages.c.created_at < moment),
-    Rule("conversations", turns, lambda moment: turns.c.ended_at < moment),
-    Rule("conversations", listeners, lambda moment: listeners.c.last_event_at < moment),
-    Rule("conversations", approvals, lambda moment: approvals.c.created_at < moment),
-    Rule("addresses", web_addresses, lambda moment: web_addresses.c.created_at < moment),
-    Rule("undo", changes, lambda moment: changes.c.created_at < moment),
-    Rule("events", seen_events, lambda moment: seen_events.c.created_at < moment),
-    Rule("events", slack_states, lambda moment: slack_states.c.created_at < moment),
-    Rule("events", commands, lambda moment: commands.c.created_at < moment),
-    Rule("audit", audit, lambda moment: audit.c.created_at < moment),
+    Rule("steps", steps, steps.c.created_at),
+    Rule("files", files, files.c.created_at, batch=BATCH_OF_FILES),
+    Rule("runs", outbox, outbox.c.created_at, only=_SAID),
+    Rule("undelivered", outbox, outbox.c.first_tried_at, only=outbox.c.status == "blocked"),
+    Rule("runs", subagent_runs, subagent_runs.c.completed_at),
+    Rule("runs", schedule_fires, schedule_fires.c.due_at),
+    Rule("runs", schedules, schedules.c.ended_at),
+    Rule("runs", todos, todos.c.updated_at),
+    Rule("conversations", messages, messages.c.created_at),
+    Rule("conversations", turns, turns.c.ended_at),
+    Rule("conversations", listeners, listeners.c.last_event_at),
+    Rule("conversations", approvals, approvals.c.created_at),
+    Rule("addresses", web_addresses, web_addresses.c.created_at),
+    Rule("undo", changes, changes.c.created_at),
+    Rule("events", seen_events, seen_events.c.created_at),
+    Rule("events", slack_states, slack_states.c.created_at),
+    Rule("events", commands, commands.c.created_at),
+    Rule("audit", audit, audit.c.created_at),
 )
 
 #: Tables whose rows are deleted when no other row refers to them and they are older than the moment
@@ -116,39 +109,30 @@ async def forget(tx: Transaction, rule: Rule, moment: datetime) -> bool:
     """
     keys = list(rule.table.primary_key.columns)
     # Locked rows are skipped: workers at the same rows would wait for one another.
-    batch = select(*keys).where(rule.old(moment)).limit(rule.batch)
+    batch = select(*keys).where(rule.time < moment).limit(rule.batch)
+    if rule.only is not None:
+        batch = batch.where(rule.only)
     if rule.table is steps:
-        batch = batch.where(steps.c.work_id.not_in(await _at_work(tx)))
-    rows = [tuple(row) for row in await tx.execute(batch.with_for_update(skip_locked=True))]
+        # Unfinished turns and runs resume from their steps.
+        unfinished = subagent_runs.c.status.in_(UNFINISHED)
+        runs = await tx.scalars(select(subagent_runs.c.id).where(unfinished))
+        going = turns.c.status.in_(("queued", "running"))
+        at_work = [*runs, *await tx.scalars(select(turns.c.id).where(going))]
+        batch = batch.where(steps.c.work_id.not_in(at_work))
+    rows = (await tx.execute(batch.with_for_update(skip_locked=True))).all()
     if not rows:
         return False
+    ids = [row[0] for row in rows]
     if rule.table is subagent_runs:
-        await _delete_messages(tx, messages.c.run_id.in_([row[0] for row in rows]))
+        results = messages.c.run_id.in_(ids)
+        await remove(tx, files, files.c.message_id.in_(select(messages.c.id).where(results)))
+        await remove(tx, messages, results)
     if rule.table is messages:
-        await tx.execute(delete(files).where(files.c.message_id.in_([row[0] for row in rows])))
-    await tx.execute(delete(rule.table).where(_among(keys, rows)))
-    return len(rows) == rule.batch
-
-
-async def _at_work(tx: Transaction) -> list[str]:
-    """Return the ids of unfinished turns and runs, which resume from their steps."""
-    unfinished = subagent_runs.c.status.in_(_UNFINISHED)
-    runs = await tx.scalars(select(subagent_runs.c.id).where(unfinished))
-    going = turns.c.status.in_(("queued", "running"))
-    return [*runs, *await tx.scalars(select(turns.c.id).where(going))]
-
-
-async def _delete_messages(tx: Transaction, which: ColumnElement[bool]) -> None:
-    ids = select(messages.c.id).where(which)
-    await tx.execute(delete(files).where(files.c.message_id.in_(ids)))
-    await tx.execute(delete(messages).where(which))
-
-
-def _among(keys: Sequence[ColumnElement[Any]], rows: Sequence[tuple[Any, ...]]) -> Any:
-    if len(keys) == 1:
-        return keys[0].in_([row[0] for row in rows])
+        await remove(tx, files, files.c.message_id.in_(ids))
     # SQLite reads the whole table for `(a, b) IN (…)`.
-    return or_(*(and_(*(key == part for key, part in zip(keys, row, strict=True))) for row in rows))
+    these = (and_(*(key == part for key, part in zip(keys, row, strict=True))) for row in rows)
+    await remove(tx, rule.table, keys[0].in_(ids) if len(keys) == 1 else or_(*these))
+    return len(rows) == rule.batch
 
 
 async def forget_unreferenced(tx: Transaction, table: Table, moment: datetime, after: str) -> str:
@@ -166,28 +150,23 @@ async def forget_unreferenced(tx: Transaction, table: Table, moment: datetime, a
     key = table.c.id
     window = select(key).where(key > after).order_by(key).limit(WINDOW)
     ids = list(await tx.scalars(window))
-    old = (key.in_(ids), table.c.created_at < moment, ~_referenced(table))
+    references = [
+        exists().where(other_key.parent == other_key.column)
+        for other in metadata.sorted_tables
+        for other_key in other.foreign_keys
+        if other_key.column.table is table
+    ]
+    if table is conversations:
+        # The result of a run is stored in its conversation at its end.
+        references.append(exists().where(subagent_runs.c.conversation_id == conversations.c.id))
+    old = (key.in_(ids), table.c.created_at < moment, ~or_(*references))
     # Locked until the commit: a transaction that is about to refer to a row waits, and then finds
     # it deleted.
     found = select(key).where(*old).with_for_update(skip_locked=True)
     gone = list(await tx.scalars(found)) if ids else []
     if gone:
-        await tx.execute(delete(table).where(key.in_(gone)))
+        await remove(tx, table, key.in_(gone))
     return ids[-1] if len(ids) == WINDOW else ""
-
-
-def _referenced(table: Table) -> ColumnElement[bool]:
-    """Return the condition for rows to which others refer."""
-    references = [
-        exists().where(key.parent == key.column)
-        for other in metadata.sorted_tables
-        for key in other.foreign_keys
-        if key.column.table is table
-    ]
-    if table is conversations:
-        # The result of a run is stored in its conversation at its end.
-        references.append(exists().where(subagent_runs.c.conversation_id == conversations.c.id))
-    return or_(*references)
 
 
 async def archive(tx: Transaction, moment: datetime, now: datetime) -> bool:
@@ -200,8 +179,7 @@ async def archive(tx: Transaction, moment: datetime, now: datetime) -> bool:
     batch = select(subagent_runs.c.id).where(*ended).limit(BATCH)
     ids = list(await tx.scalars(batch.with_for_update(skip_locked=True)))
     if ids:
-        this = subagent_runs.c.id.in_(ids)
-        await tx.execute(update(subagent_runs).where(this).values(archived_at=now))
+        await change(tx, subagent_runs, subagent_runs.c.id.in_(ids), archived_at=now)
     return len(ids) == BATCH
 
 

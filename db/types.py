@@ -83,15 +83,11 @@ class String(TypeDecorator[str]):
         return None if value is None else storable(value)
 
 
-class Text(TypeDecorator[str]):
+class Text(String):
     """A text of any length."""
 
     impl = sqlalchemy.Text
     cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Convert a text to a form that the database accepts."""
-        return None if value is None else storable(value)
 
 
 #: A uuid as its 36-character text, in PostgreSQL's own type there.

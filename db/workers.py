@@ -1,15 +1,15 @@
-"""Queries on worker processes and their crashes, and on the audit log."""
+"""Queries on worker processes, their crashes and connections, and on the audit log."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Table, delete, func, insert, or_, select, text
+from sqlalchemy import ColumnElement, Table, func, insert, or_, select, text
 
 from bot.values import new_sortable_id
 from db.database import Transaction
-from db.rows import change, insert_new
-from db.tables import audit, subagent_runs, turns, workers
+from db.rows import change, insert_new, put_row, remove
+from db.tables import audit, listeners, subagent_runs, turns, workers
 from db.types import UtcDateTime
 
 TAKE_OVER_LOCK = 0x5EC1_0E03
@@ -99,7 +99,7 @@ async def last_seen(tx: Transaction) -> dict[str, datetime]:
 
 async def forget(tx: Transaction, silent_for: timedelta) -> None:
     """Delete processes without a heartbeat for this long."""
-    await tx.execute(delete(workers).where(workers.c.heartbeat_at < time_of(tx, ago=silent_for)))
+    await remove(tx, workers, workers.c.heartbeat_at < time_of(tx, ago=silent_for))
 
 
 async def count_crashes(tx: Transaction, alive: Sequence[str]) -> int:
@@ -118,37 +118,36 @@ async def count_crashes(tx: Transaction, alive: Sequence[str]) -> int:
         )
     )
     for worker_id in dead:
-        newest = [await _started_last(tx, table, worker_id) for table in (subagent_runs, turns)]
-        known = [each for each in newest if each is not None]
-        if known:
-            table, work_id, _ = max(known, key=lambda each: each[2])
+        begun: list[tuple[datetime, str, Table]] = []
+        for table in (subagent_runs, turns):
+            mine = (table.c.status == "running", table.c.worker_id == worker_id)
+            query = select(table.c.begun_at, table.c.id).where(*mine, table.c.begun_at.is_not(None))
+            newest = await tx.execute(query.order_by(table.c.begun_at.desc()).limit(1))
+            begun += [(row.begun_at, row.id, table) for row in newest]
+        if begun:
+            _, work_id, table = max(begun, key=lambda each: each[0])
             await change(tx, table, table.c.id == work_id, crashes=table.c.crashes + 1)
     if dead:
         await change(tx, workers, workers.c.id.in_(dead), crashed_at=time_of(tx))
     return len(dead)
 
 
-async def _started_last(tx: Transaction, table: Table, worker_id: str) -> Any:
-    """Return (table, id, time) of the work that a process began last and did not end."""
-    row = (
-        await tx.execute(
-            select(table.c.id, table.c.begun_at)
-            .where(
-                table.c.status == "running",
-                table.c.worker_id == worker_id,
-                table.c.begun_at.is_not(None),
-            )
-            .order_by(table.c.begun_at.desc())
-            .limit(1)
-        )
-    ).first()
-    return None if row is None else (table, row.id, row.begun_at)
-
-
 async def recent_crashes(tx: Transaction, within: timedelta) -> int:
     """Return the number of processes that crashed within this time."""
     crashed = workers.c.crashed_at >= time_of(tx, ago=within)
     return await tx.scalar(select(func.count()).select_from(workers).where(crashed)) or 0
+
+
+async def mark_listener(tx: Transaction, name: str, now: datetime) -> None:
+    """Record that a platform connection is receiving events now."""
+    await put_row(tx, listeners, {"name": name, "last_event_at": now})
+
+
+async def last_event_at(tx: Transaction, name: str) -> datetime | None:
+    """Return the last time a platform connection was receiving events; `None` if never."""
+    query = select(listeners.c.last_event_at).where(listeners.c.name == name)
+    found: datetime | None = await tx.scalar(query)
+    return found
 
 
 async def note(

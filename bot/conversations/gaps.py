@@ -8,7 +8,7 @@ from pydantic import Field
 from bot.agent.sanitizer import one_line
 from bot.platforms.messages import Missed
 from bot.values import Clock, Settings
-from db import conversations, listeners
+from db import conversations, workers
 from db.database import Database
 
 #: Overlap with the time before a gap, for events in flight and for clocks that differ.
@@ -57,7 +57,7 @@ class Gaps:
     async def listening(self, listener: str) -> None:
         """Record that a connection receives messages now."""
         async with self.database.transaction() as tx:
-            await listeners.mark(tx, listener, self.now())
+            await workers.mark_listener(tx, listener, self.now())
 
     def is_old(self, said_at: datetime) -> bool:
         """Return True if the answer to a message of that time must quote it."""
@@ -67,7 +67,7 @@ class Gaps:
         """Return the gap and the places to read; `None` at the first start or if switched off."""
         settings, now = self.settings, self.now()
         async with self.database.snapshot() as tx:
-            heard_at = await listeners.last_event_at(tx, listener)
+            heard_at = await workers.last_event_at(tx, listener)
             places = await conversations.places(
                 tx, platform, since=now - timedelta(days=settings.days)
             )

@@ -7,7 +7,7 @@ from sqlalchemy import Table, UniqueConstraint
 
 from bot.subagents.limits import SubagentSettings
 from bot.values import utc_now
-from db import commands, conversations, listeners, turns
+from db import commands, conversations, turns
 from db.database import Database, DatabaseSettings
 from db.tables import metadata
 from tests.fakes.anthropic_server import Reply
@@ -76,8 +76,8 @@ async def duties(it: Stage) -> None:
     for duty in upkeep.further:
         await duty()
     async with it.bot.database.transaction() as tx:
-        await listeners.mark(tx, PLATFORM, now)
-        await listeners.last_event_at(tx, PLATFORM)
+        await workers.mark_listener(tx, PLATFORM, now)
+        await workers.last_event_at(tx, PLATFORM)
         await turns.idle_places(tx, PLATFORM, since=now)
         await conversations.last_word(tx, ALICE, ROOM)
         await conversations.places(tx, PLATFORM, since=now)
