@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "db/runs.py",
-        "_FINISH = update(runs).where(_THIS, runs.c.status.in_(_UNFINISHED))",
+        "_FINISH = update(runs).where(_THIS, runs.c.status.in_(UNFINISHED))",
         "_FINISH = update(runs).where(_THIS)",
         "tests/db/test_runs.py",
     ),

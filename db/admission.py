@@ -11,23 +11,18 @@ from bot.values import HOLDING_A_SLOT, UNFINISHED, WAITING, Json, RunStatus
 from db.database import Transaction
 from db.rows import change
 from db.runs import COLUMNS, RUNS, Run
-from db.tables import subagent_runs, users
-
-_UNFINISHED = [str(status) for status in UNFINISHED]
-_HOLDING = [str(status) for status in HOLDING_A_SLOT]
-
-runs = subagent_runs
-
+from db.tables import subagent_runs as runs
+from db.tables import users
 
 # Statements of the hot path are built once: building one costs more than running it.
 _MINE = runs.c.user_id == bindparam("b_user")
-_HOLDS = runs.c.status.in_(_HOLDING)
+_HOLDS = runs.c.status.in_(HOLDING_A_SLOT)
 _WAITS = runs.c.status == "queued"
 _GOING_ON = select(
     func.count(case((and_(_MINE, _HOLDS), 1))),
     func.count(case((and_(_MINE, _WAITS), 1))),
     func.count(case((_HOLDS, 1))),
-).where(runs.c.status.in_(_UNFINISHED))
+).where(runs.c.status.in_(UNFINISHED))
 _IN_WINDOW = select(func.count(), func.min(runs.c.created_at)).where(
     _MINE, runs.c.created_at > bindparam("b_since"), runs.c.mode == bindparam("b_mode")
 )
@@ -43,11 +38,11 @@ _SAME = (
     "user_id", "batch_id", "mode", "agent", "task", "context", "label", "instructions", "provider",
     "model",
 )  # fmt: skip
-_IDENTICAL = select(*COLUMNS).where(
-    runs.c.status.in_(_UNFINISHED), *(runs.c[name] == bindparam(f"b_{name}") for name in _SAME)
+_IDENTICAL = RUNS.query.where(
+    runs.c.status.in_(UNFINISHED), *(runs.c[name] == bindparam(f"b_{name}") for name in _SAME)
 )
 #: Runs that wait only for a slot: their user has answered.
-_READY = runs.c.status.in_([str(status) for status in WAITING]) & runs.c.ready_at.is_not(None)
+_READY = runs.c.status.in_(WAITING) & runs.c.ready_at.is_not(None)
 _CANDIDATES = (
     select(
         runs.c.id,
@@ -75,12 +70,9 @@ async def counts(
         window_start: The beginning of the rate window.
         mode: The runs that the rate limit counts: `async`, or `sync` for delegated tasks.
     """
-    going = await tx.execute(_GOING_ON, {"b_user": user_id})
-    running, queued, running_global = going.one()
-    window = await tx.execute(
-        _IN_WINDOW, {"b_user": user_id, "b_since": window_start, "b_mode": mode}
-    )
-    started, oldest = window.one()
+    running, queued, running_global = (await tx.execute(_GOING_ON, {"b_user": user_id})).one()
+    window = {"b_user": user_id, "b_since": window_start, "b_mode": mode}
+    started, oldest = (await tx.execute(_IN_WINDOW, window)).one()
     return RunUsage(
         started_in_window=started,
         oldest_in_window=oldest,
@@ -169,4 +161,4 @@ async def tokens_since(tx: Transaction, user_id: str, since: datetime) -> tuple[
 async def admitted_sync(tx: Transaction) -> list[Run]:
     """Return delegated tasks that are admitted and have not begun."""
     admitted = (runs.c.status == "accepted", runs.c.mode == "sync")
-    return await RUNS.all(tx, select(*COLUMNS).where(*admitted).limit(100))
+    return await RUNS.find_all(tx, *admitted, order=[runs.c.created_at], limit=100)

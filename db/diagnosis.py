@@ -59,7 +59,7 @@ def diagnosis(error: BaseException, settings: DatabaseSettings) -> str | None:
     """
     error = _cause(error)
     if isinstance(error, BotError):
-        return None if not isinstance(error, DatabaseUnreachableError) else str(error)
+        return str(error) if isinstance(error, DatabaseUnreachableError) else None
     known = isinstance(error, DBAPIError | PoolTimeout | TimeoutError | sqlite3.Error)
     if settings.is_sqlite:
         if not known and not (isinstance(error, OSError) and _is_beside(settings, error)):
@@ -67,7 +67,7 @@ def diagnosis(error: BaseException, settings: DatabaseSettings) -> str | None:
         if trouble := file_trouble(settings):
             return trouble
     elif isinstance(error, OSError) and not isinstance(error, TimeoutError):
-        return None if error.filename else f"{_of_system(error)}. {_SERVER}"
+        return None if error.filename else f"{_words(error)}. {_SERVER}"
     if isinstance(error, PoolTimeout | TimeoutError):
         return f"no answer. {_SERVER}"
     if not known and not isinstance(error, OSError):
@@ -97,13 +97,25 @@ def file_trouble(settings: DatabaseSettings) -> str | None:
     path = Path(make_url(settings.url).database or "")
     if trouble := folder_trouble(path.absolute().parent):
         return trouble
-    for file in (path, path.with_name("engine.db")):
+    for file, cure in (
+        (path, "Put a backup in its place, or move it away to begin with an empty one."),
+        (
+            path.with_name("engine.db"),
+            f"Move it away: a new one is made, and unfinished work goes on as {path} says.",
+        ),
+    ):
         if file.is_dir():
             return f"{file} is a folder, not a file. Name a file in `database.url`."
         if file.exists() and not os.access(file, os.R_OK | os.W_OK):
             return f"{file} cannot be read and written. Give this account the right to."
-        if file.exists() and (damage := _damage(file)):
-            return f"{file}: {damage}. {_cure(file, path)}"
+        try:
+            if file.exists():
+                uri = f"{file.absolute().as_uri()}?mode=ro"
+                with closing(sqlite3.connect(uri, uri=True)) as opened:
+                    opened.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.DatabaseError as error:
+            if "not a database" in str(error) or "malformed" in str(error):
+                return f"{file}: {error}. {cure}"
     return None
 
 
@@ -115,23 +127,6 @@ def folder_trouble(folder: Path) -> str | None:
         return f"{nearest} is a file, not a folder. Name another place."
     if not os.access(nearest, os.W_OK | os.X_OK):
         return f"the folder {nearest} cannot be written. Give this account the right to."
-    return None
-
-
-def _cure(file: Path, path: Path) -> str:
-    if file == path:
-        return "Put a backup in its place, or move it away to begin with an empty one."
-    return f"Move it away: a new one is made, and unfinished work goes on as {path} says."
-
-
-def _damage(file: Path) -> str | None:
-    """Return SQLite's error for a file that it cannot read; `None` if it can."""
-    try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as opened:
-            opened.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.DatabaseError as error:
-        found = str(error)
-        return found if "not a database" in found or "malformed" in found else None
     return None
 
 
@@ -155,16 +150,12 @@ def _is_beside(settings: DatabaseSettings, error: OSError) -> bool:
     return path in folder.parents or folder in (path, *path.parents)
 
 
-def _of_system(error: OSError) -> str:
+def _words(error: BaseException) -> str:
+    """Return the first line of an error's text, without the additions of the libraries."""
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, socket.gaierror):
         return f"no host has this name ({error.strerror})"
-    return _words(error)
-
-
-def _words(error: BaseException) -> str:
-    """Return the first line of a driver's error, without the additions of the libraries."""
     said = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(said, OSError) and said.strerror:
         return without_secrets(said.strerror)

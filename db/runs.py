@@ -3,31 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Text,
-    bindparam,
-    case,
-    cast,
-    func,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Text, bindparam, case, cast, func, or_, select, update
 
 from bot.values import UNFINISHED, WAITING, Json, Place, RunStatus
 from db.database import Transaction
 from db.rows import RowMapper, change, owned_by, readable_in
-from db.tables import subagent_runs
+from db.tables import subagent_runs as runs
 from db.types import UtcDateTime
 
-_UNFINISHED = [str(status) for status in UNFINISHED]
 #: The states of a run that has begun and is not over.
-BEGUN = [str(RunStatus.RUNNING), *(str(status) for status in WAITING)]
-
-runs = subagent_runs
+BEGUN = WAITING | {RunStatus.RUNNING}
 
 #: No label or id is longer.
 MAX_HANDLE = 100
@@ -116,17 +102,18 @@ RUNS = RowMapper(
     },
 )
 COLUMNS = RUNS.columns
+_NEWEST_FIRST = (runs.c.created_at.desc(), runs.c.number.desc())
 
 # Statements of the hot path are built once: building one costs more than running it.
 _THIS = runs.c.id == bindparam("b_id")
-_GET = select(*COLUMNS).where(_THIS)
+_GET = RUNS.query.where(_THIS)
 _HOLD = _GET.with_for_update(key_share=True)
 _CLAIM = (
     update(runs)
-    .where(_THIS, runs.c.status.in_([str(s) for s in UNFINISHED if s is not RunStatus.QUEUED]))
+    .where(_THIS, runs.c.status.in_(UNFINISHED - {RunStatus.QUEUED}))
     .values(
         # A run that waited for its user had no slot, and gets none by a takeover.
-        status=case((runs.c.status.in_([str(s) for s in WAITING]), runs.c.status), else_="running"),
+        status=case((runs.c.status.in_(WAITING), runs.c.status), else_="running"),
         attempt=runs.c.attempt + 1,
         # Charged, since the interrupted call may have been billed.
         input_tokens=runs.c.input_tokens + runs.c.reserved_tokens,
@@ -141,7 +128,7 @@ _CLAIM = (
     )
     .returning(*COLUMNS)
 )
-_FINISH = update(runs).where(_THIS, runs.c.status.in_(_UNFINISHED)).returning(*COLUMNS)
+_FINISH = update(runs).where(_THIS, runs.c.status.in_(UNFINISHED)).returning(*COLUMNS)
 _FINISH_ATTEMPT = _FINISH.where(runs.c.attempt == bindparam("b_attempt"))
 
 
@@ -222,43 +209,74 @@ async def finish(
 
 async def request_cancel(tx: Transaction, run_id: str, *, by: str, now: datetime) -> Run | None:
     """Request the cancellation of a run; return the run, or `None` when it is over."""
-    requested = update(runs).where(runs.c.id == run_id, runs.c.status.in_(_UNFINISHED))
+    requested = update(runs).where(runs.c.id == run_id, runs.c.status.in_(UNFINISHED))
     requested = requested.values(cancel_requested_at=now, cancelled_by=by)
     return await RUNS.first(tx, requested.returning(*COLUMNS))
 
 
 async def cancel_requested(tx: Transaction, run_ids: Sequence[str]) -> list[str]:
     """Return those of these runs whose cancellation is requested."""
-    found = await tx.scalars(
-        select(runs.c.id).where(
-            runs.c.id.in_(run_ids),
-            runs.c.cancel_requested_at.is_not(None),
-            runs.c.status.in_(_UNFINISHED),
-        )
-    )
-    return list(found)
+    requested = (runs.c.id.in_(run_ids), runs.c.cancel_requested_at.is_not(None))
+    query = select(runs.c.id).where(*requested, runs.c.status.in_(UNFINISHED))
+    return list(await tx.scalars(query))
 
 
 async def unfinished_in_batch(tx: Transaction, run: Run) -> int:
     """Return the number of unfinished runs in a run's batch that are announced together."""
-    others = await tx.scalar(
-        select(func.count()).where(
-            runs.c.batch_id == run.batch_id,
-            runs.c.announce == "summary",
-            runs.c.mode == "async",
-            runs.c.status.in_(_UNFINISHED),
-        )
-    )
-    return others or 0 if run.batch_id else 0
+    batch = (runs.c.batch_id == run.batch_id, runs.c.announce == "summary", runs.c.mode == "async")
+    query = select(func.count()).where(*batch, runs.c.status.in_(UNFINISHED))
+    return await tx.scalar(query) or 0 if run.batch_id else 0
+
+
+async def wait(
+    tx: Transaction, run_id: str, attempt: int, status: RunStatus, now: datetime
+) -> bool:
+    """Put a run into a waiting status, without a slot; `False` if this attempt has lost the run."""
+    # No call is in progress that may have to be charged.
+    values = {"status": str(status), "ready_at": None, "reserved_tokens": 0, "updated_at": now}
+    return await change(tx, runs, *held_by(run_id, attempt), **values)
+
+
+async def heartbeat(tx: Transaction, run_id: str, attempt: int, now: datetime) -> bool:
+    """Store a heartbeat of a waiting run; `False` if this attempt has lost the run."""
+    return await change(tx, runs, *held_by(run_id, attempt), updated_at=now)
+
+
+async def be_ready(tx: Transaction, run_id: str, attempt: int, now: datetime) -> bool:
+    """Mark a waiting run as ready for a slot; `False` if this attempt has lost the run."""
+    waiting = runs.c.status.in_(WAITING)
+    values = {"ready_at": func.coalesce(runs.c.ready_at, now), "updated_at": now}
+    return await change(tx, runs, *held_by(run_id, attempt), waiting, **values)
+
+
+async def set_card(tx: Transaction, run_id: str, message_id: str) -> None:
+    """Store the platform's id of the message that shows a run's card."""
+    await change(tx, runs, runs.c.id == run_id, card_message_id=message_id)
+
+
+async def store_summary(
+    tx: Transaction,
+    run_id: str,
+    attempt: int,
+    summary: str,
+    *,
+    input_tokens: int,
+    output_tokens: int,
+    now: datetime,
+) -> None:
+    """Store the summary of a run's result, and the run's tokens including those of the summary.
+
+    Nothing is stored when another attempt has the run, or the run is over.
+    """
+    run = await hold(tx, run_id)
+    if run is None or run.attempt != attempt or run.status.final:
+        return
+    values = {"metadata": run.metadata | {SUMMARY: summary}, "updated_at": now}
+    tokens = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+    await change(tx, runs, runs.c.id == run_id, **values, **tokens)
 
 
 # -- many runs -----------------------------------------------------------------------------------
-
-
-def _newest(*conditions: ColumnElement[bool], limit: int, going_first: bool = False) -> Any:
-    newest_first = (runs.c.created_at.desc(), runs.c.number.desc())
-    order = (runs.c.completed_at.is_not(None), *newest_first) if going_first else newest_first
-    return select(*COLUMNS).where(*conditions).order_by(*order).limit(limit)
 
 
 def _within(
@@ -278,7 +296,8 @@ async def active(
 ) -> list[Run]:
     """Return unfinished runs, newest first; those of all users for `None`."""
     within = _within(user_id, parent, read_in)
-    return await RUNS.all(tx, _newest(runs.c.status.in_(_UNFINISHED), *within, limit=limit))
+    unfinished = runs.c.status.in_(UNFINISHED)
+    return await RUNS.find_all(tx, unfinished, *within, order=_NEWEST_FIRST, limit=limit)
 
 
 async def ended_since(
@@ -293,12 +312,13 @@ async def ended_since(
     """Return unarchived runs that ended since a time, newest first; of all users for `None`."""
     lately = (runs.c.completed_at > since, runs.c.archived_at.is_(None))
     within = _within(user_id, parent, read_in)
-    return await RUNS.all(tx, _newest(*lately, *within, limit=limit))
+    return await RUNS.find_all(tx, *lately, *within, order=_NEWEST_FIRST, limit=limit)
 
 
 async def started_by(tx: Transaction, parent_id: str, *, limit: int = 20) -> list[Run]:
     """Return the runs that a run started, newest first."""
-    return await RUNS.all(tx, _newest(runs.c.parent_run_id == parent_id, limit=limit))
+    started = runs.c.parent_run_id == parent_id
+    return await RUNS.find_all(tx, started, order=_NEWEST_FIRST, limit=limit)
 
 
 async def find(
@@ -327,50 +347,43 @@ async def find(
     if len(handle) > MAX_HANDLE:
         return []
     if handle.lower() == "last":
-        return await RUNS.all(tx, _newest(*whose, limit=1))
+        return await RUNS.find_all(tx, *whose, order=_NEWEST_FIRST, limit=1)
     if handle.startswith("#") and handle[1:].isdecimal():
-        number = min(int(handle[1:]), 2**31 - 1)
-        return await RUNS.all(tx, _newest(*whose, runs.c.number == number, limit=limit))
+        numbered = runs.c.number == min(int(handle[1:]), 2**31 - 1)
+        return await RUNS.find_all(tx, *whose, numbered, order=_NEWEST_FIRST, limit=limit)
     prefix = handle.lower().replace("-", "")
     found: list[ColumnElement[bool]] = [func.lower(runs.c.label) == func.lower(handle)]
     if prefix and all(character in "0123456789abcdef" for character in prefix):
         bare = func.replace(cast(runs.c.id, Text), "-", "")
         found.append(bare.startswith(prefix, autoescape=True))
     for condition in (or_(*found), runs.c.label.icontains(handle, autoescape=True)):
-        matching = _newest(*whose, condition, limit=limit, going_first=True)
-        matches = await RUNS.all(tx, matching)
+        order = (runs.c.completed_at.is_not(None), *_NEWEST_FIRST)
+        matches = await RUNS.find_all(tx, *whose, condition, order=order, limit=limit)
         if matches:
             break
     going = [run for run in matches if not run.status.final]
     return going if len(going) == 1 and not all_that_fit else matches
 
 
-def _overdue(*conditions: ColumnElement[bool], before: datetime) -> Any:
-    return (
-        select(*COLUMNS)
-        .where(*conditions, runs.c.updated_at < before)
-        .order_by(runs.c.updated_at)
-        .limit(500)
-    )
-
-
 async def admitted(tx: Transaction, *, before: datetime) -> list[Run]:
     """Return background runs admitted before a time that have not begun, oldest first."""
     admitted = (runs.c.status == "accepted", runs.c.mode == "async")
-    return await RUNS.all(tx, _overdue(*admitted, before=before))
+    age = runs.c.updated_at
+    return await RUNS.find_all(tx, *admitted, age < before, order=[age], limit=500)
 
 
 async def unfinished(tx: Transaction, *, before: datetime) -> list[Run]:
     """Return runs that have begun, are not over, and took no step since a time, oldest first."""
-    begun = runs.c.status.in_(BEGUN)
-    return await RUNS.all(tx, _overdue(begun, before=before))
+    age = runs.c.updated_at
+    return await RUNS.find_all(tx, runs.c.status.in_(BEGUN), age < before, order=[age], limit=500)
 
 
 async def newest(tx: Transaction, user_id: str, *, limit: int) -> list[Run]:
     """Return a user's newest runs that are not archived, unfinished ones first."""
     going = await active(tx, user_id, limit=limit)
-    over = (runs.c.status.not_in(_UNFINISHED), runs.c.archived_at.is_(None))
-    ended = await RUNS.all(tx, _newest(runs.c.user_id == user_id, *over, limit=limit))
+    over = (runs.c.status.not_in(UNFINISHED), runs.c.archived_at.is_(None))
+    mine = runs.c.user_id == user_id
+    ended = await RUNS.find_all(tx, mine, *over, order=_NEWEST_FIRST, limit=limit)
     return [*going, *ended][:limit]
 
 
@@ -378,4 +391,4 @@ async def get_many(tx: Transaction, run_ids: Sequence[str]) -> list[Run]:
     """Return the runs with these ids, in no order."""
     if not run_ids:
         return []
-    return await RUNS.all(tx, select(*COLUMNS).where(runs.c.id.in_(run_ids)))
+    return await RUNS.all(tx, RUNS.query.where(runs.c.id.in_(run_ids)))

@@ -239,7 +239,7 @@ async def ended(tx: Transaction, *, limit: int = 100) -> list[EndedFire]:
         .outerjoin(outbox, outbox.c.run_id == runs.c.id)
         .where(
             schedule_fires.c.status == "started",
-            runs.c.status.not_in([str(status) for status in UNFINISHED]),
+            runs.c.status.not_in(UNFINISHED),
             or_(outbox.c.status.is_(None), told),
         )
         .order_by(schedule_fires.c.due_at)

@@ -231,8 +231,6 @@ def _settle(stored: "asyncio.Future[None]", outcome: bool | Exception) -> None: 
         stored.set_exception(outcome or FencedError("this work has been taken over"))
 
 
-_UNFINISHED = [str(status) for status in UNFINISHED]
-
 _INSERT = insert(steps)
 
 # Executed with the columns to set, beside the id.
@@ -244,7 +242,7 @@ _ATTEMPTS = {
     "runs": select(subagent_runs.c.id, subagent_runs.c.attempt)
     .where(
         subagent_runs.c.id.in_(bindparam("ids", expanding=True)),
-        subagent_runs.c.status.in_(_UNFINISHED),
+        subagent_runs.c.status.in_(UNFINISHED),
     )
     .order_by(subagent_runs.c.id)
     .with_for_update(),

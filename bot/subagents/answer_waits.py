@@ -13,7 +13,7 @@ from bot.subagents.active import ActiveRun
 from bot.subagents.endings import Endings
 from bot.subagents.settling import confirmation_of
 from bot.values import WAITING, Clock, Identity, RunStatus
-from db import run_progress, run_questions, runs
+from db import run_questions, runs
 from db.database import Database, is_connection_trouble
 from db.run_questions import RunQuestion
 from db.runs import Run
@@ -148,9 +148,7 @@ class AnswerWaiter:
         """
         with self._pauses():
             async with self.database.admission() as tx:
-                if not await run_progress.wait(
-                    tx, self.run.id, self.run.attempt, status, self.now()
-                ):
+                if not await runs.wait(tx, self.run.id, self.run.attempt, status, self.now()):
                     raise FencedError(LOST)
             self._publish(RunStatus.RUNNING, status)
             await self.endings.promote()
@@ -165,7 +163,7 @@ class AnswerWaiter:
 
     async def _come_back(self, status: RunStatus) -> None:
         async with self.database.admission() as tx:
-            if not await run_progress.be_ready(tx, self.run.id, self.run.attempt, self.now()):
+            if not await runs.be_ready(tx, self.run.id, self.run.attempt, self.now()):
                 raise FencedError(LOST)
         await self.endings.promote()
         looks = 0
@@ -204,7 +202,7 @@ class AnswerWaiter:
         """Wait until woken or for one poll interval; write a heartbeat every so many polls."""
         if looks % POLLS_PER_HEARTBEAT == 0:
             async with self.database.transaction() as tx:
-                if not await run_progress.heartbeat(tx, self.run.id, self.run.attempt, self.now()):
+                if not await runs.heartbeat(tx, self.run.id, self.run.attempt, self.now()):
                     raise FencedError(LOST)
         await self.active.wait(POLL_SECONDS)
 

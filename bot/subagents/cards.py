@@ -11,7 +11,7 @@ from bot.events import RunEnded, RunEvent, RunProgress, RunStarted, RunStatusCha
 from bot.platforms.base import CardStep, Outlet, RunCard
 from bot.tasks import Tasks
 from bot.values import Identity, StepState
-from db import run_progress
+from db import runs
 from db.database import Database, patiently
 from db.runs import Run
 
@@ -220,4 +220,4 @@ class ShownCards:
 
     async def _store(self, run_id: str, message_id: str) -> None:
         async with self.database.transaction() as tx:
-            await run_progress.set_card(tx, run_id, message_id)
+            await runs.set_card(tx, run_id, message_id)

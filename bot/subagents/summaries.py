@@ -13,7 +13,7 @@ from bot.models.base import Model, Question
 from bot.subagents.budget import WorkClock
 from bot.subagents.wording import Outcome
 from bot.values import Clock, RunStatus
-from db import run_progress
+from db import runs
 from db.database import Database
 from db.runs import Run
 
@@ -99,7 +99,7 @@ class Summaries:
         if summary:
             # Stored at once, so that an attempt after a crash does not ask again.
             async with self.database.transaction() as tx:
-                await run_progress.store_summary(
+                await runs.store_summary(
                     tx,
                     run.id,
                     run.attempt,

@@ -7,7 +7,7 @@ from sqlalchemy import Table, UniqueConstraint
 
 from bot.subagents.limits import SubagentSettings
 from bot.values import utc_now
-from db import commands, conversations, turns
+from db import commands, conversations, turns, workers
 from db.database import Database, DatabaseSettings
 from db.tables import metadata
 from tests.fakes.anthropic_server import Reply

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.values import Identity
-from db import run_progress
+from db import runs
 from db.database import Database
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored
@@ -11,7 +11,7 @@ from tests.fakes.stored import Stored
 
 async def keep(database: Database, run_id: str, clock: FakeClock, attempt: int) -> None:
     async with database.transaction() as tx:
-        await run_progress.store_summary(
+        await runs.store_summary(
             tx, run_id, attempt, "In short.", input_tokens=70, output_tokens=5, now=clock()
         )
 
