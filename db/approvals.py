@@ -36,12 +36,7 @@ _APPROVALS = RowMapper(Approval, approvals)
 
 
 async def put(
-    tx: Transaction,
-    approval: Approval,
-    *,
-    place: Place,
-    conversation_id: str,
-    now: datetime,
+    tx: Transaction, approval: Approval, *, place: Place, conversation_id: str, now: datetime
 ) -> None:
     """Store an approval request."""
     row = _APPROVALS.values(approval) | place_columns(place)

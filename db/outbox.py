@@ -208,25 +208,16 @@ async def due(
     tx: Transaction, platforms: list[str], now: datetime, *, limit: int = 100
 ) -> list[str]:
     """Return the keys of the items that are due on these platforms, oldest first."""
-    found = await tx.scalars(
-        select(outbox.c.key)
-        .where(
-            outbox.c.status == "pending", outbox.c.due_at <= now, outbox.c.channel.in_(platforms)
-        )
-        .order_by(outbox.c.due_at)
-        .limit(limit)
-    )
-    return list(found)
+    here = (outbox.c.status == "pending", outbox.c.channel.in_(platforms))
+    query = select(outbox.c.key).where(*here, outbox.c.due_at <= now)
+    return list(await tx.scalars(query.order_by(outbox.c.due_at).limit(limit)))
 
 
 async def waiting_for(tx: Transaction, user_id: str) -> list[str]:
     """Return the keys of the items that wait for a user's presence, oldest first."""
-    found = await tx.scalars(
-        select(outbox.c.key)
-        .where(outbox.c.status == "waiting", outbox.c.user_id == user_id)
-        .order_by(outbox.c.created_at)
-    )
-    return list(found)
+    waiting = (outbox.c.status == "waiting", outbox.c.user_id == user_id)
+    query = select(outbox.c.key).where(*waiting).order_by(outbox.c.created_at)
+    return list(await tx.scalars(query))
 
 
 async def undelivered(

@@ -224,12 +224,7 @@ async def release(
 
 
 async def end(
-    tx: Transaction,
-    turn: Turn,
-    *,
-    status: str,
-    now: datetime,
-    cost: tuple[int, int] | None = None,
+    tx: Transaction, turn: Turn, *, status: str, now: datetime, cost: tuple[int, int] | None = None
 ) -> bool:
     """End a turn and free its conversation; `False` if another attempt has it, or it is over.
 
@@ -266,14 +261,9 @@ async def request_stop(tx: Transaction, turn_id: str, now: datetime) -> bool:
 
 async def stop_requested(tx: Transaction, turn_ids: list[str]) -> list[str]:
     """Return those of these turns that their user wants stopped."""
-    found = await tx.scalars(
-        select(turns.c.id).where(
-            turns.c.id.in_(turn_ids),
-            turns.c.stop_requested_at.is_not(None),
-            turns.c.status == "running",
-        )
-    )
-    return list(found)
+    requested = (turns.c.id.in_(turn_ids), turns.c.stop_requested_at.is_not(None))
+    query = select(turns.c.id).where(*requested, turns.c.status == "running")
+    return list(await tx.scalars(query))
 
 
 async def waiting_conversations(tx: Transaction) -> list[tuple[str, str]]:

@@ -66,8 +66,7 @@ async def stopper_of(tx: Transaction, run_id: str) -> User | None:
     """Return the user who stopped another user's run; `None` if the owner stopped it."""
     key: str | None = await tx.scalar(
         select(subagent_runs.c.cancelled_by).where(
-            subagent_runs.c.id == run_id,
-            subagent_runs.c.cancelled_by != subagent_runs.c.user_id,
+            subagent_runs.c.id == run_id, subagent_runs.c.cancelled_by != subagent_runs.c.user_id
         )
     )
     return await get(tx, key) if key else None

@@ -25,7 +25,7 @@ from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply, Incoming
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Role
-from db import conversations, files, steps, turns, users
+from db import conversations, steps, turns, users
 from db.database import Database, Transaction
 
 log = logging.getLogger(__name__)
@@ -175,7 +175,7 @@ class TurnQueue:
             else:
                 quoted = foreign_content.stored([*incoming.quoted, *taken.notes])
                 await conversations.requote(tx, queued.message_id, quoted)
-                await files.put(tx, queued.message_id, taken.files, self.now())
+                await conversations.put_files(tx, queued.message_id, taken.files, self.now())
                 await turns.let_go(tx, queued.turn_id)
             starts = await turns.claim_next(tx, queued.conversation_id, self.now())
         self._start(starts, incoming.place.platform)

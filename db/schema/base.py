@@ -15,6 +15,10 @@ metadata = MetaData(
 )
 
 
+#: The columns of a place that say where a conversation is.
+ROUTE = ("channel", "place_workspace", "place_channel", "place_thread")
+
+
 def place() -> list[Column[str]]:
     """Return the columns of the full route of an answer: see `bot.values.Place`."""
     return [

@@ -13,7 +13,7 @@ from sqlalchemy import (
     text,
 )
 
-from db.schema.base import index_where, metadata, place
+from db.schema.base import ROUTE, index_where, metadata, place
 from db.types import JsonDocument, String, Text, UserKey, UtcDateTime, UuidText
 
 users = Table(
@@ -47,25 +47,14 @@ conversations = Table(
     Index(
         "ix_conversations_open",
         "user_id",
-        "channel",
-        "place_workspace",
-        "place_channel",
-        "place_thread",
+        *ROUTE,
         unique=True,
         sqlite_where=text("closed_at IS NULL"),
         postgresql_where=text("closed_at IS NULL"),
     ),
     # Closed conversations too: the bot listens in a thread after `/new`, and reads places after a
     # gap.
-    Index(
-        "ix_conversations_place",
-        "channel",
-        "place_workspace",
-        "place_channel",
-        "place_thread",
-        "user_id",
-        "id",
-    ),
+    Index("ix_conversations_place", *ROUTE, "user_id", "id"),
     Index(None, "user_id"),
 )
 

@@ -170,10 +170,7 @@ whiteboard = Table(
     "whiteboard",
     metadata,
     Column(
-        "board_id",
-        UuidText,
-        ForeignKey("subagent_runs.id", ondelete="CASCADE"),
-        primary_key=True,
+        "board_id", UuidText, ForeignKey("subagent_runs.id", ondelete="CASCADE"), primary_key=True
     ),
     Column("key", String(200), primary_key=True),
     Column("value", Text, nullable=False),

@@ -105,10 +105,7 @@ schedule_fires = Table(
     metadata,
     # Schedule and due time: only the process that inserts this row starts the run of the fire.
     Column(
-        "schedule_id",
-        String(36),
-        ForeignKey("schedules.id", ondelete="CASCADE"),
-        primary_key=True,
+        "schedule_id", String(36), ForeignKey("schedules.id", ondelete="CASCADE"), primary_key=True
     ),
     Column("due_at", UtcDateTime, primary_key=True),
     # `claimed`: a process is about to start the run. `started`: the run exists. `counted`: the

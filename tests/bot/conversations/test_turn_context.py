@@ -16,9 +16,9 @@ from bot.conversations import foreign_content
 from bot.conversations.foreign_content import EARLIER_IMAGES, IMAGE_BYTES, LEFT_OUT, chosen
 from bot.conversations.turn_context import MEMORIES, MEMORY_CHARACTERS, TurnContext
 from bot.values import File, Identity, Json, Place, Role
-from db import conversations, files, memories, outbox, tables, turns
+from db import conversations, memories, outbox, tables, turns
+from db.conversations import StoredFile
 from db.database import Database
-from db.files import StoredFile
 from db.memories import Memory
 from db.outbox import NewOutboxEntry
 from db.rows import place_columns
@@ -52,7 +52,7 @@ class Talk:
             message = await conversations.say(
                 tx, conversation, role="user", text=said, now=now, quoted=quoted
             )
-            await files.put(tx, message, sent, now)
+            await conversations.put_files(tx, message, sent, now)
             turn_id = await turns.add(
                 tx,
                 conversation,
