@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
@@ -193,6 +193,7 @@ async def test_a_place_in_the_queue_counts_the_persons_own_runs_before_it(
     assert (positions, after) == ([1, 2, 3], 2)
 
 
+@settings(max_examples=20)  # Each makes many transactions.
 @given(
     arrivals=st.lists(st.integers(0, 2), min_size=1, max_size=12),
     ends=st.lists(st.integers(0, 5), max_size=12),

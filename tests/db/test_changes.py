@@ -9,7 +9,7 @@ from bot.changes import Cause
 from bot.errors import ToolError
 from bot.values import Identity, Json, new_run_id
 from db import changes
-from db.changes import MOST_PER_KIND, StoredChange, fingerprint
+from db.changes import StoredChange, fingerprint
 from db.database import Database
 from db.tables import changes as table
 from db.tables import users
@@ -18,6 +18,15 @@ from tests.fakes.forgetting import forget
 from tests.fakes.rows import meet
 
 STATE = {"number": 3, "text": "Straße 北京 🙂 \0 'quoted'", "title": ""}
+
+
+MOST_PER_KIND = 20
+
+
+@pytest.fixture(autouse=True)
+def few_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the limit one that is reached soon."""
+    monkeypatch.setattr(changes, "MOST_PER_KIND", MOST_PER_KIND)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Files are kept with their message, in their order, byte for byte, and forgotten in time."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.values import File, Identity, new_run_id
@@ -49,6 +49,7 @@ async def test_files_are_found_by_their_message_with_their_size_and_content(
     assert foreign not in {entry.message_id for entry in found}
 
 
+@settings(max_examples=20)  # Each makes many transactions.
 @given(st.lists(st.tuples(st.text(max_size=100), st.binary(max_size=50)), max_size=20))
 async def test_whatever_is_in_them_files_come_back_in_their_order(
     database: Database, stored: Stored, sent: list[tuple[str, bytes]]

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.conversations.access import can_read
@@ -23,6 +23,7 @@ PLACES = st.builds(
 )
 
 
+@settings(max_examples=20)  # Each makes many transactions.
 @given(started_in=st.lists(PLACES, min_size=1, max_size=4), place=PLACES)
 async def test_runs_are_selected_by_the_place_that_can_be_read_and_by_their_owner(
     database: Database, stored: Stored, clock: FakeClock, started_in: list[Place], place: Place

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import insert
 
@@ -47,6 +47,7 @@ async def send(
                 return await runs.finish(tx, run.id, values, attempt=attempt, now=clock())
 
 
+@settings(max_examples=20)  # Each makes many transactions.
 @given(order=st.lists(signals, max_size=12), last=st.sampled_from(FINAL))
 async def test_a_run_gets_one_final_status_whatever_signals_come_in_whatever_order(
     database: Database,

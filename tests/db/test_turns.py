@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, text
 
@@ -357,6 +357,7 @@ async def test_what_waits_and_what_is_under_way_can_be_found_by_any_process(
 moves = st.lists(st.sampled_from(["arrive", "claim", "end", "stale", "crash"]), max_size=25)
 
 
+@settings(max_examples=20)  # Each makes many transactions.
 @given(order=moves)
 async def test_whatever_happens_turns_are_answered_in_order_and_none_is_lost(
     database: Database, stored: Stored, clock: FakeClock, order: list[str]
