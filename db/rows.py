@@ -1,11 +1,11 @@
 """Shared by all queries: records from rows, changes of rows, and conditions on owner and place."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from types import MappingProxyType
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Table, delete, or_, select, update
+from sqlalchemy import ColumnElement, Select, Table, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.base import Executable
 
@@ -18,6 +18,7 @@ Record = TypeVar("Record")
 PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
 
 
+@dataclass(frozen=True)
 class RowMapper(Generic[Record]):
     """Reads the rows of a table as records of a dataclass.
 
@@ -25,52 +26,56 @@ class RowMapper(Generic[Record]):
     a place, and a field `user` from the table of users.
 
     Attributes:
-        columns: The columns that a statement has to return.
-        query: A select of these columns.
+        kind: The dataclass.
+        table: The table.
+        others: Columns of other names or tables, by field.
+        convert: Functions that convert the values of some fields.
     """
 
-    def __init__(
-        self,
-        kind: type[Record],
-        table: Table,
-        *,
-        others: Mapping[str, ColumnElement[Any]] = MappingProxyType({}),
-        convert: Mapping[str, Callable[[Any], Any]] = MappingProxyType({}),
-    ) -> None:
-        """Create the mapper of a dataclass.
+    kind: type[Record]
+    table: Table
+    others: Mapping[str, ColumnElement[Any]] = field(default_factory=dict)
+    convert: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
-        Args:
-            kind: The dataclass.
-            table: The table.
-            others: Columns of other names or tables, by field.
-            convert: Functions that convert the values of some fields.
-        """
-        names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
-        self._kind, self._convert = kind, convert
-        self._plain = [name for name in names if name not in {"place", "user"}]
-        self._stored = [name for name in self._plain if name not in others]
-        self._has_place, self._has_user = "place" in names, "user" in names
-        self.columns: list[ColumnElement[Any]] = [
-            others[name].label(name) if name in others else table.c[name] for name in self._plain
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields."""
+        return tuple(each.name for each in fields(self.kind))  # type: ignore[arg-type]
+
+    @cached_property
+    def _plain(self) -> tuple[str, ...]:
+        return tuple(name for name in self.names if name not in {"place", "user"})
+
+    @cached_property
+    def columns(self) -> list[ColumnElement[Any]]:
+        """The columns that a statement has to return."""
+        found: list[ColumnElement[Any]] = [
+            self.others[name].label(name) if name in self.others else self.table.c[name]
+            for name in self._plain
         ]
-        if self._has_place:
-            self.columns += [table.c[name] for name in PLACE]
-        if self._has_user:
-            self.columns += [users.c.platform, users.c.workspace, users.c.account]
-        self.query = select(*self.columns)
-        if self._has_user:
-            self.query = self.query.join(users, users.c.id == table.c.user_id)
+        if "place" in self.names:
+            found += [self.table.c[name] for name in PLACE]
+        if "user" in self.names:
+            found += [users.c.platform, users.c.workspace, users.c.account]
+        return found
+
+    @cached_property
+    def query(self) -> Select[Any]:
+        """A select of the columns."""
+        query = select(*self.columns)
+        joined = "user" in self.names
+        return query.join(users, users.c.id == self.table.c.user_id) if joined else query
 
     def of(self, row: Any) -> Record:
         """Return the record in a row of `columns`."""
         values = {name: getattr(row, name) for name in self._plain}
-        for name, function in self._convert.items():
+        for name, function in self.convert.items():
             values[name] = function(values[name])
-        if self._has_place:
+        if "place" in self.names:
             values["place"] = Place(*(getattr(row, name) for name in PLACE))
-        if self._has_user:
+        if "user" in self.names:
             values["user"] = Identity(row.platform, row.workspace, row.account)
-        return self._kind(**values)
+        return self.kind(**values)
 
     async def find(self, tx: Transaction, *conditions: ColumnElement[bool]) -> Record | None:
         """Return the record of a row that meets all conditions; `None` if no row does."""
@@ -101,10 +106,11 @@ class RowMapper(Generic[Record]):
 
     def values(self, record: Any) -> Json:
         """Return the values of a record to be stored, by column."""
-        values = {name: getattr(record, name) for name in self._stored}
-        if self._has_place:
+        stored = (name for name in self._plain if name not in self.others)
+        values = {name: getattr(record, name) for name in stored}
+        if "place" in self.names:
             values |= place_columns(record.place)
-        if self._has_user:
+        if "user" in self.names:
             values["user_id"] = record.user.key
         return values
 
