@@ -46,7 +46,7 @@ async def put(
 
 async def get(tx: Transaction, approval_id: str) -> Approval | None:
     """Return the approval request with this id."""
-    return await _APPROVALS.find(tx, approvals.c.id == approval_id)
+    return await _APPROVALS.find_one(tx, approvals.c.id == approval_id)
 
 
 async def open_for(tx: Transaction, user_id: str, place: Place, now: datetime) -> list[Approval]:

@@ -235,7 +235,7 @@ async def history(
 
 async def get(tx: Transaction, message_id: str) -> StoredMessage | None:
     """Return a message."""
-    return await _MESSAGES.find(tx, messages.c.id == message_id)
+    return await _MESSAGES.find_one(tx, messages.c.id == message_id)
 
 
 async def user_texts(tx: Transaction, conversation_id: str, limit: int) -> list[str]:

@@ -77,7 +77,7 @@ class RowMapper(Generic[Record]):
             values["user"] = Identity(row.platform, row.workspace, row.account)
         return self.kind(**values)
 
-    async def find(self, tx: Transaction, *conditions: ColumnElement[bool]) -> Record | None:
+    async def find_one(self, tx: Transaction, *conditions: ColumnElement[bool]) -> Record | None:
         """Return the record of a row that meets all conditions; `None` if no row does."""
         return await self.first(tx, self.query.where(*conditions))
 

@@ -70,7 +70,7 @@ async def put(tx: Transaction, question: RunQuestion, place: Place, now: datetim
 
 async def get(tx: Transaction, question_id: str) -> RunQuestion | None:
     """Return the question with this id."""
-    return await _QUESTIONS.find(tx, asked.c.id == question_id)
+    return await _QUESTIONS.find_one(tx, asked.c.id == question_id)
 
 
 async def open_in(

@@ -97,12 +97,12 @@ async def next_number(tx: Transaction, user: str) -> int:
 
 async def find(tx: Transaction, user: str, schedule_id: str) -> Schedule | None:
     """Return a user's schedule by its id."""
-    return await _SCHEDULES.find(tx, schedules.c.user_id == user, schedules.c.id == schedule_id)
+    return await _SCHEDULES.find_one(tx, schedules.c.user_id == user, schedules.c.id == schedule_id)
 
 
 async def get(tx: Transaction, user: str, number: int) -> Schedule | None:
     """Return a user's schedule by its number."""
-    return await _SCHEDULES.find(tx, schedules.c.user_id == user, schedules.c.number == number)
+    return await _SCHEDULES.find_one(tx, schedules.c.user_id == user, schedules.c.number == number)
 
 
 async def alive(tx: Transaction, user: str) -> list[Schedule]:

@@ -44,7 +44,7 @@ async def put(tx: Transaction, install: Install, now: datetime) -> None:
 async def find(tx: Transaction, client_id: str, workspace: str) -> Install | None:
     """Return an app's installation in a workspace or an organisation; `None` for none."""
     ours = (installs.c.client_id == client_id, installs.c.workspace == workspace)
-    return await _INSTALLS.find(tx, *ours)
+    return await _INSTALLS.find_one(tx, *ours)
 
 
 async def remove(tx: Transaction, install: Install) -> None:
