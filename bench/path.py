@@ -57,7 +57,7 @@ def _is_upkeep() -> bool:
         task = asyncio.current_task()
     except RuntimeError:
         return False
-    return task is not None and task.get_name() == "upkeep"
+    return task is not None and task.get_name().startswith("upkeep")
 
 
 async def traced() -> Trace:

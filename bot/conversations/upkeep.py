@@ -110,7 +110,7 @@ class Upkeep:
                 (self.settings.cleanup_interval_seconds, self.retention.apply),
                 *((SWEEP_SECONDS, duty) for duty in self.further),
             ):
-                group.create_task(self._every(seconds, duty), name=duty.__name__)
+                group.create_task(self._every(seconds, duty), name=f"upkeep: {duty.__name__}")
 
     async def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
         """Repeat a duty; a failure is logged once and does not end the repetition."""
