@@ -51,10 +51,7 @@ COUNTED = [
 ]
 #: Branches for more than one, and numbers that are always larger.
 MANY = {
-    ("skills/mcp/commands.py", "tools"),
-    ("skills/mcp/checkup.py", "tools"),
     ("bot/models/failures.py", "minutes"),
-    ("bot/report.py", "people"),
     ("bot/models/failures.py", "hours"),
     ("bot/platforms/terminal/texts.py", "questions"),
     ("skills/shell/watchdog.py", "files"),
