@@ -14,6 +14,8 @@ ARGS ?=
 REFERENCE := @modelcontextprotocol/server-everything@2026.8.31
 # Test processes at once: many tests wait for other processes, so that two cores have room for more.
 WORKERS ?= 4
+# As many as cores, for the tests that wait for nothing: each further one imports and collects them all.
+FAST_WORKERS ?= 2
 # How long `make soak` takes.
 MINUTES ?= 60
 
@@ -40,6 +42,7 @@ test: $(VENV)/.installed-dev ## Run the tests, on SQLite and on a real PostgreSQ
 	@$(MAKE) --no-print-directory --keep-going test-fast test-slow
 
 test-fast: PART := not (long or processes or slow)
+test-fast: WORKERS = $(FAST_WORKERS)
 test-fast: $(VENV)/.installed-dev ## Run the quick tests: on SQLite, without other processes and real clients
 	$(RUN_PART)
 

@@ -4,6 +4,7 @@ A database is a copy of one that was brought up by the real migrations once per 
 """
 
 import asyncio
+import gc
 import os
 import shutil
 import sys
@@ -104,6 +105,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
         if not item.get_closest_marker("long") and _uses_postgres(item):
             item.add_marker("processes")
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected out of each later look of the garbage collector."""
+    gc.collect()
+    gc.freeze()
 
 
 def _uses_postgres(item: pytest.Item) -> bool:
