@@ -21,7 +21,7 @@ from bot.agent.markup import (
     unmasked,
 )
 from bot.agent.plain import LIMIT
-from bot.agent.sanitizer import safe_markdown
+from bot.agent.sanitizer import safe_markdown, without_echoes
 
 # A part of a mail address (`me@here.com`) is no ping.
 _PING = r"@(?={names})(?!(?<=[\w.+-]@)(?:{names})[\w-]*\.[a-z])"
@@ -79,7 +79,7 @@ def for_discord(raw: str, *, limit: int = LIMIT, links: bool = True) -> str:
         if block.kind is MarkupKind.FENCE:
             text = _fence(block, block.text if certain else unmasked(block.text))
         elif block.kind is MarkupKind.TABLE and (table := aligned(block.text.split("\n"))):
-            text = f"```\n{_without_fences(unmasked(table))}\n```"
+            text = _fenced_table(unmasked(table))
         else:
             prose = listed(block.text.split("\n")) if block.kind is MarkupKind.TABLE else block.text
             text = _discord_prose(prose, links=links, addresses=addresses)
@@ -111,7 +111,7 @@ def for_slack(
     for block in blocks(safe_markdown(raw, limit=limit)):
         if block.kind is MarkupKind.FENCE:
             if growing and not block.closed:
-                text = "" if block.empty else f"```{block.language}\n{block.text}"
+                text = "" if block.empty else f"```{block.language}\n{without_echoes(block.text)}"
             else:
                 text = _fence(block, block.text)
             text = html.escape(text, quote=False)
@@ -119,7 +119,7 @@ def for_slack(
             lines = block.text.split("\n")
             table = aligned(lines)
             text = (
-                html.escape(f"```\n{_without_fences(table)}\n```", quote=False)
+                html.escape(_fenced_table(table), quote=False)
                 if table
                 else _slack_prose(listed(lines), links=False, older=True)
             )
@@ -130,12 +130,15 @@ def for_slack(
 
 
 def _fence(block: Block, code: str) -> str:
-    ended = code if block.closed else code.rstrip("\n")
+    # Quotes, bullets and backticks hid the line of an echo until here.
+    ended = without_echoes(code)
+    ended = ended if block.closed else ended.rstrip("\n")
     return f"```{block.language}\n{ended}\n```" if ended.strip() else ""
 
 
-def _without_fences(text: str) -> str:
-    return text.replace("```", GRAVE * 3)
+def _fenced_table(table: str) -> str:
+    shown = without_echoes(table).replace("```", GRAVE * 3)
+    return f"```\n{shown}\n```"
 
 
 def in_discord_line(raw: str) -> str:

@@ -180,7 +180,12 @@ def safe_markdown(raw: str, *, limit: int = LIMIT) -> str:
 
     Discord and Slack need more: see `bot.agent.dialects`.
     """
-    return _ECHO.sub("", _safe(raw, limit))
+    return without_echoes(_safe(raw, limit))
+
+
+def without_echoes(text: str) -> str:
+    """Return text without the lines of our wrapper of results, which agents copy."""
+    return _ECHO.sub("", text)
 
 
 def for_log(raw: str) -> str:

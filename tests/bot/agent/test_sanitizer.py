@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bot import masking
@@ -369,6 +369,11 @@ def test_slack_gets_what_is_there(text: str, sent: str) -> None:
 
 @given(TEXTS)
 @settings(max_examples=300)
+@example("```</subagent_result>")
+@example("```py </subagent_result>\nx")
+@example("> ```\n> </subagent_result>\n> ```")
+@example("- ```</subagent_result>\n  x\n  ```")
+@example("| </subagent_result> |\n|---|\n| x |")
 def test_making_it_harmless_again_changes_nothing(text: str) -> None:
     for sink in (for_discord, safe_markdown, for_log, one_line, stored):
         once = sink(text)
