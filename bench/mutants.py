@@ -44,7 +44,7 @@ MUTANTS = (
         "tests/bot/subagents/test_limits.py",
     ),
     Mutant(
-        "bot/subagents/slots.py",
+        "bot/subagents/limits.py",
         "running < self.per_user and",
         "running <= self.per_user and",
         "tests/bot/subagents/test_limits.py",

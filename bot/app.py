@@ -23,7 +23,6 @@ from bot.conversations.command_lines import CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import CommandRunner
 from bot.conversations.durable_commands import DurableCommands
-from bot.conversations.gaps import Gaps
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.retention import Retention
@@ -227,7 +226,6 @@ async def open_bot(
         agents.check_tools(registry.has)
 
         # -- conversations
-        gaps = Gaps(database, config.catch_up, now)
         announcements = Announcements(database, outlets, tasks=tasks, worker_id=worker_id, now=now)
         approvals = Approvals(database, outlets, registry.find, events, now)
         answers = Answers(database, approvals, active_runs.notify, now)
@@ -253,7 +251,7 @@ async def open_bot(
             permissions=permissions,
             main=models.for_main,
             answered=notices.answered,
-            is_old=gaps.is_old,
+            quote_after=config.catch_up.quote_after,
             restarts=restarts,
             worker_id=worker_id,
             now=now,
@@ -303,7 +301,7 @@ async def open_bot(
             answers=answers,
             queue=queue,
             turns=active_turns,
-            gaps=gaps,
+            catch_up=config.catch_up,
             listen_for=timedelta(minutes=config.agent.listen_minutes),
             now=now,
         )

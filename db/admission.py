@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlalchemy import Row, and_, bindparam, case, func, insert, select, update
 
-from bot.subagents.slots import RunUsage, SlotCaps
+from bot.subagents.limits import RunUsage, SlotCaps
 from bot.values import HOLDING_A_SLOT, UNFINISHED, WAITING, Json, RunStatus
 from db.database import Transaction
 from db.rows import change
-from db.runs import COLUMNS, RUNS, Run
+from db.runs import COLUMNS, NEW_RUNS, RUNS, NewRun, Run
 from db.tables import subagent_runs as runs
 from db.tables import users
 
@@ -82,15 +82,15 @@ async def counts(
     )
 
 
-async def insert_run(tx: Transaction, values: Json, now: datetime) -> Run:
+async def insert_run(tx: Transaction, run: NewRun, status: RunStatus, now: datetime) -> Run:
     """Insert a run under the next number of its owner."""
-    numbered: Json = {"b_user": values["user_id"]}
+    numbered: Json = {"b_user": run.user_id}
     statement = _NEXT_NUMBER
-    if values["status"] != RunStatus.QUEUED:
+    if status != RunStatus.QUEUED:
         statement, numbered = _NEXT_NUMBER_ADMITTED, numbered | {"b_now": now}
     number = await tx.scalar(statement, numbered)
-    row = values | {"number": number, "created_at": now, "updated_at": now}
-    return RUNS.of((await tx.execute(_INSERT, row)).one())
+    further = {"status": str(status), "number": number, "created_at": now, "updated_at": now}
+    return RUNS.of((await tx.execute(_INSERT, NEW_RUNS.values(run) | further)).one())
 
 
 async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
@@ -128,11 +128,11 @@ async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
     return promoted
 
 
-async def identical_in_batch(tx: Transaction, values: Json) -> Run | None:
+async def identical_in_batch(tx: Transaction, run: NewRun) -> Run | None:
     """Return an unfinished run that the same turn requested with the same task."""
-    if not values["batch_id"]:
+    if not run.batch_id:
         return None
-    return await RUNS.first(tx, _IDENTICAL, {f"b_{name}": values[name] for name in _SAME})
+    return await RUNS.first(tx, _IDENTICAL, {f"b_{name}": getattr(run, name) for name in _SAME})
 
 
 async def queue_position(tx: Transaction, run: Run) -> int:

@@ -22,14 +22,11 @@ SUMMARY = "summary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A run as stored, without its transcript.
+class NewRun:
+    """A run that may be admitted, without status, number and times.
 
     Attributes:
-        number: `#n`: a counter per user.
         depth: 1 for a run of the main agent.
-        degraded: It completed, but every tool call that it made was refused or failed.
-        seconds_used: Working time so far; waiting for a user is not counted.
     """
 
     id: str
@@ -37,35 +34,47 @@ class Run:
     place: Place
     conversation_id: str
     parent_message_id: str
-    parent_run_id: str | None
-    batch_id: str
-    number: int
+    parent_run_id: str | None = None
+    batch_id: str = ""
     label: str
     agent: str
     task: str
     context: str
     instructions: str
-    status: RunStatus
     mode: str
     depth: int
     announce: str
     model: str | None
     provider: str | None
+    token_budget: int
+    max_steps: int
+    timeout_ms: int
+    metadata: Json
+    allowed_tools: Sequence[str] | None
+    blocked_tools: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run(NewRun):
+    """A run as stored, without its transcript.
+
+    Attributes:
+        number: `#n`: a counter per user.
+        degraded: It completed, but every tool call that it made was refused or failed.
+        seconds_used: Working time so far; waiting for a user is not counted.
+    """
+
+    number: int
+    status: RunStatus
     result: str | None
     error: str | None
     degraded: bool
     input_tokens: int
     output_tokens: int
     discounted_tokens: int
-    token_budget: int
     reserved_tokens: int
     tool_call_count: int
-    max_steps: int
-    timeout_ms: int
     seconds_used: float
-    metadata: Json
-    allowed_tools: tuple[str, ...] | None
-    blocked_tools: tuple[str, ...]
     attempt: int
     crashes: int
     worker_id: str
@@ -101,6 +110,7 @@ RUNS = RowMapper(
         "blocked_tools": lambda names: tuple(names or ()),
     },
 )
+NEW_RUNS = RowMapper(NewRun, runs)
 COLUMNS = RUNS.columns
 _NEWEST_FIRST = (runs.c.created_at.desc(), runs.c.number.desc())
 

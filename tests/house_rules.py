@@ -86,7 +86,6 @@ LINES = {
     "skills.web.settings": 8,
     "bot.subagents.limits": 8,
     "bot.subagents.retention": 8,
-    "bot.subagents.slots": 9,
     "skills.files": 7,
     "skills.files.checkup": 3,
     "skills.files.cleanup": 3,

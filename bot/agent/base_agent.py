@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from bot.agent.budget import Spending
 from bot.agent.context import fit, noted, shorten, without_earlier_images
 from bot.agent.messages import (
     Answer,
@@ -20,7 +21,6 @@ from bot.agent.messages import (
 )
 from bot.agent.progress import AgentResult, Halt, Progress, last_step, waiting
 from bot.agent.protocols import AgentConfig, AgentContext, AnswerEntry, ResultEntry
-from bot.agent.spending import Spending
 from bot.agent.toolbox import Toolbox, may_have_run
 from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
 from bot.models.base import ASIDE_SECONDS, Model, OnText, Question

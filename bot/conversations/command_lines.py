@@ -285,8 +285,10 @@ class CommandTable(Generic[Spec_co]):
 
     def get(self, group: CommandGroup, name: str) -> Spec_co | None:
         """Return a command by its name or another name; `None` if it does not exist."""
-        found = (each for each in self.of(group) if name.lower() in (each.name, *each.aliases))
-        return next(found, None)
+        for each in self.commands:
+            if group in each.groups and name.lower() in (each.name, *each.aliases):
+                return each
+        return None
 
     def find(self, text: str) -> TypedCommand[Spec_co] | None:
         """Return the command in a message; `None` for any other message.

@@ -1,15 +1,11 @@
-"""Finds gaps in the reception of messages: their beginning, and the places to read."""
+"""The settings of catching up on missed messages, and the quote before a late answer."""
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from pydantic import Field
 
 from bot.agent.sanitizer import one_line
-from bot.platforms.messages import Missed
-from bot.values import Clock, Settings
-from db import conversations, workers
-from db.database import Database
+from bot.values import Settings
 
 #: Overlap with the time before a gap, for events in flight and for clocks that differ.
 MARGIN = timedelta(minutes=2)
@@ -40,47 +36,12 @@ class CatchUpSettings(Settings):
     quote_after_minutes: float = Field(10, gt=0)
     """An answer to a message older than this quotes it."""
 
+    @property
+    def quote_after(self) -> timedelta:
+        """The age of a message from which on its answer quotes it."""
+        return timedelta(minutes=self.quote_after_minutes)
+
 
 def quote(text: str) -> str:
     """Return the beginning of an old message as a quote, to precede its answer."""
     return f"> {one_line(text, LONGEST_QUOTE)}\n\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Gaps:
-    """Records the time until which each connection received, and finds the places to read."""
-
-    database: Database
-    settings: CatchUpSettings
-    now: Clock
-
-    async def listening(self, listener: str) -> None:
-        """Record that a connection receives messages now."""
-        async with self.database.transaction() as tx:
-            await workers.mark_listener(tx, listener, self.now())
-
-    def is_old(self, said_at: datetime) -> bool:
-        """Return True if the answer to a message of that time must quote it."""
-        return self.now() - said_at > timedelta(minutes=self.settings.quote_after_minutes)
-
-    async def missed(self, platform: str, listener: str) -> Missed | None:
-        """Return the gap and the places to read; `None` at the first start or if switched off."""
-        settings, now = self.settings, self.now()
-        async with self.database.snapshot() as tx:
-            heard_at = await workers.last_event_at(tx, listener)
-            places = await conversations.places(
-                tx, platform, since=now - timedelta(days=settings.days)
-            )
-        if heard_at is None:
-            # At the very first start nothing was missed; messages from now on may be.
-            await self.listening(listener)
-            return None
-        if not settings.enabled:
-            return None
-        return Missed(
-            since=max(heard_at - MARGIN, now - timedelta(hours=settings.hours)),
-            heard_at=heard_at,
-            places=tuple(places),
-            most_places=settings.places,
-            most_messages=settings.messages,
-        )

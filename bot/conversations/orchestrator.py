@@ -11,7 +11,7 @@ from bot.conversations.approvals import GONE_REPLY
 from bot.conversations.command_lines import CommandGroup, CommandTable
 from bot.conversations.commands import ChatCommand
 from bot.conversations.durable_commands import DurableCommands
-from bot.conversations.gaps import Gaps, quote
+from bot.conversations.gaps import MARGIN, CatchUpSettings, quote
 from bot.conversations.inbound import TurnQueue, authorise
 from bot.errors import NotAllowedError
 from bot.platforms.base import CommandReply, Incoming, Overview
@@ -20,7 +20,7 @@ from bot.run_texts import status_text
 from bot.subagents.active import ActiveRuns
 from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, Place, Role
-from db import conversations, outbox, runs, turns
+from db import conversations, outbox, runs, turns, workers
 from db.database import Database
 
 MAX_MESSAGE = 50_000
@@ -40,7 +40,6 @@ class Orchestrator:
 
     Attributes:
         turns: The turns at work in this process.
-        gaps: Finds messages missed while the bot was not connected.
         listen_for: Time after the last message in which a thread needs no mention.
     """
 
@@ -50,7 +49,7 @@ class Orchestrator:
     answers: Answers
     queue: TurnQueue
     turns: ActiveRuns
-    gaps: Gaps
+    catch_up: CatchUpSettings
     listen_for: timedelta
     now: Clock
 
@@ -71,7 +70,7 @@ class Orchestrator:
         while len(self.turns.by_id) >= MISSED_TURNS:  # noqa: ASYNC110 - new messages first
             await asyncio.sleep(ROOM_SECONDS)
         reply = await self._dispatch(incoming, role)
-        if reply is None or not self.gaps.is_old(incoming.said_at):
+        if reply is None or self.now() - incoming.said_at <= self.catch_up.quote_after:
             return reply
         return replace(reply, text=quote(incoming.text) + reply.text)
 
@@ -106,12 +105,31 @@ class Orchestrator:
     # -- queries of the platforms ----------------------------------------------------------------
 
     async def missed(self, platform: str, listener: str) -> Missed | None:
-        """Return the gap and the places to read; `None` if no gap is known."""
-        return await self.gaps.missed(platform, listener)
+        """Return the gap and the places to read; `None` at the first start or if switched off."""
+        settings, now = self.catch_up, self.now()
+        async with self.database.snapshot() as tx:
+            heard_at = await workers.last_event_at(tx, listener)
+            places = await conversations.places(
+                tx, platform, since=now - timedelta(days=settings.days)
+            )
+        if heard_at is None:
+            # At the very first start nothing was missed; messages from now on may be.
+            await self.listening(listener)
+            return None
+        if not settings.enabled:
+            return None
+        return Missed(
+            since=max(heard_at - MARGIN, now - timedelta(hours=settings.hours)),
+            heard_at=heard_at,
+            places=tuple(places),
+            most_places=settings.places,
+            most_messages=settings.messages,
+        )
 
     async def listening(self, listener: str) -> None:
         """Record that a connection receives messages of its platform now."""
-        await self.gaps.listening(listener)
+        async with self.database.transaction() as tx:
+            await workers.mark_listener(tx, listener, self.now())
 
     async def idle_places(self, platform: str) -> list[Place]:
         """Return the places with recent turns, all of which have ended."""

@@ -4,11 +4,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import timedelta
 from functools import partial
 from math import inf
 
 from bot.agent.base_agent import BaseAgent
+from bot.agent.budget import UNLIMITED, Budget, WorkClock
 from bot.agent.journal import StoredJournal
 from bot.agent.permissions import Permissions
 from bot.agent.plain import plain
@@ -26,7 +27,6 @@ from bot.logs import bound
 from bot.models.base import Model
 from bot.platforms.base import Outlet, ReplyStream
 from bot.subagents.active import ActiveRuns, CancelReason, Restarts
-from bot.subagents.budget import Unlimited, WorkClock
 from bot.subagents.run_factory import opaque
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
@@ -48,7 +48,7 @@ class Turns:
         active: The turns at work in this process.
         main: Returns the provider and the model for the choice of a conversation, if any.
         answered: Removes the sign in a place that its message waits for an answer.
-        is_old: Returns True if the answer to a message of that time must quote it.
+        quote_after: The age of a message from which on its answer quotes it.
     """
 
     database: Database
@@ -65,7 +65,7 @@ class Turns:
     permissions: Permissions
     main: Callable[[str], tuple[Model, str]]
     answered: Callable[[Place], None]
-    is_old: Callable[[datetime], bool]
+    quote_after: timedelta
     restarts: Restarts
     worker_id: str
     now: Clock
@@ -97,7 +97,8 @@ class Turns:
         reply = TurnReply(Progress())
         try:
             reply.stream = self._open_stream(turn)
-            if turn.kind == "message" and self.is_old(turn.sent_at or turn.created_at):
+            age = self.now() - (turn.sent_at or turn.created_at)
+            if turn.kind == "message" and age > self.quote_after:
                 async with self.database.snapshot() as tx:
                     reply.quote = quote(await conversations.text_of(tx, turn.message_id))
             result = await self._attempt(turn, reply)
@@ -206,7 +207,7 @@ class Turns:
     def _agent_context(self, turn: Turn, clock: WorkClock, beginning: Beginning) -> AgentContext:
         return AgentContext(
             journal=self._journal(turn),
-            meter=Unlimited(),
+            meter=Budget(UNLIMITED),
             timer=clock,
             caller=ToolContext(
                 user=turn.user,

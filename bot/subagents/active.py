@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from bot.subagents.budget import WorkClock
+from bot.agent.budget import WorkClock
 from bot.subagents.requests import PRIVATE
 from bot.tasks import Tasks
 from db import run_messages, runs, workers

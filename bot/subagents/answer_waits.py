@@ -12,7 +12,7 @@ from bot.platforms.base import Outlet
 from bot.subagents.active import ActiveRun
 from bot.subagents.endings import Endings
 from bot.subagents.settling import confirmation_of
-from bot.values import WAITING, Clock, Identity, RunStatus
+from bot.values import Clock, Identity, RunStatus
 from db import run_questions, runs
 from db.database import Database, is_connection_trouble
 from db.run_questions import RunQuestion
@@ -60,8 +60,6 @@ class AnswerWaiter:
         Raises:
             FencedError: Another process has taken the run over, or it has ended.
         """
-        if self.run.status not in WAITING:
-            return
         self._left_waiting = self.run.status
         async with self.database.snapshot() as tx:
             open_ones = await run_questions.open_of_many(tx, [self.run.id])

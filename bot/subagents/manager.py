@@ -15,7 +15,7 @@ from bot.subagents.active import ActiveRuns
 from bot.subagents.cards import Cards
 from bot.subagents.endings import Endings, admitted, wrap
 from bot.subagents.limits import Admission, SubagentSettings, decide
-from bot.subagents.planning import NewRun, PlannedRun, RunPlanner
+from bot.subagents.planning import PlannedRun, RunPlanner
 from bot.subagents.progress import InnerRuns
 from bot.subagents.records import Records
 from bot.subagents.requests import (
@@ -40,7 +40,7 @@ from db import (
     whiteboard,
 )
 from db.database import Database, Transaction
-from db.runs import Run
+from db.runs import NewRun, Run
 
 log = logging.getLogger(__name__)
 
@@ -79,15 +79,32 @@ class SubagentManager:
 
     # -- admission -------------------------------------------------------------------------------
 
-    async def spawn(self, request: RunRequest, caller: Caller) -> Spawned:
+    async def spawn(self, request: RunRequest, caller: Caller, *, mode: str = "async") -> Spawned:
         """Admit or queue a background run; its result will be announced.
+
+        A run of the mode `sync`, whose caller waits for it, is admitted or refused.
 
         Raises:
             LimitReachedError: A cap refuses it.
             NotAllowedError: Subagents are off, or the caller is a run that may not start runs.
             BadRequestError: The request is invalid.
         """
-        return await self._request(request, caller, mode="async")
+        self._guard(caller)
+        plan = self.planner.plan(request, caller, mode=mode)
+        async with self.database.admission() as tx:
+            if caller.run_id is not None:
+                plan = replace(plan, run=await _within_parent(tx, plan.run, caller.run_id))
+            known = await runs.get(tx, plan.run.id)
+            if known is None and mode == "async":
+                # Two delegated tasks are executed by two callers: they are never one run.
+                known = await admission.identical_in_batch(tx, plan.run)
+            if known is not None:
+                return await self._again(tx, known, plan)
+            spawned = await self._admit(tx, plan, may_queue=mode == "async")
+            for key, value in request.whiteboard.items():
+                await whiteboard.write(tx, spawned.run.id, stored(key), stored(value), self.now())
+        self._publish(spawned.run, caller.user)
+        return spawned
 
     async def delegate(self, request: RunRequest, caller: Caller) -> str:
         """Execute a task within the turn and return its wrapped result.
@@ -97,7 +114,7 @@ class SubagentManager:
             NotAllowedError: Subagents are off, or the caller is a run that may not start runs.
             BadRequestError: The request is invalid.
         """
-        spawned = await self._request(request, caller, mode="sync")
+        spawned = await self.spawn(request, caller, mode="sync")
         with self.inner.track(spawned.run, request, caller) as inner:
             await self.work(spawned.run.id)
             async with self.database.snapshot() as tx:
@@ -110,24 +127,6 @@ class SubagentManager:
             inner.over(over.status, text)
             result = await wrap(over, over.status, text)
         return "".join(f"{note}\n" for note in spawned.notes) + result
-
-    async def _request(self, request: RunRequest, caller: Caller, *, mode: str) -> Spawned:
-        self._guard(caller)
-        plan = self.planner.plan(request, caller, mode=mode)
-        async with self.database.admission() as tx:
-            if caller.run_id is not None:
-                plan = replace(plan, run=await _within_parent(tx, plan.run, caller.run_id))
-            known = await runs.get(tx, plan.run.id)
-            if known is None and mode == "async":
-                # Two delegated tasks are executed by two callers: they are never one run.
-                known = await admission.identical_in_batch(tx, plan.run.columns)
-            if known is not None:
-                return await self._again(tx, known, plan)
-            spawned = await self._admit(tx, plan, may_queue=mode == "async")
-            for key, value in request.whiteboard.items():
-                await whiteboard.write(tx, spawned.run.id, stored(key), stored(value), self.now())
-        self._publish(spawned.run, caller.user)
-        return spawned
 
     async def resume(self, handle: str, caller: Caller) -> Spawned:
         """Start a new run with a fresh budget that continues an uncompleted run.
@@ -187,7 +186,7 @@ class SubagentManager:
         decision = decide(settings, usage, now, may_queue=may_queue)
         waits = decision is Admission.QUEUED
         status = RunStatus.QUEUED if waits else RunStatus.ACCEPTED
-        run = await admission.insert_run(tx, plan.run.columns | {"status": str(status)}, now)
+        run = await admission.insert_run(tx, plan.run, status, now)
         position = await admission.queue_position(tx, run) if waits else None
         return Spawned(run=run, position=position, notes=tuple(plan.notes))
 

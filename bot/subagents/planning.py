@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from bot.agent.permissions import read_rules
 from bot.agent.plain import plain
@@ -21,9 +21,8 @@ from bot.subagents.requests import (
     Caller,
     RunRequest,
 )
-from bot.values import Json, Place, derived_run_id, new_run_id
-from db.rows import place_columns
-from db.runs import Run
+from bot.values import Json, derived_run_id, new_run_id
+from db.runs import NewRun, Run
 
 MAX_TASK = 20_000
 MAX_LABEL = 60
@@ -37,41 +36,6 @@ MAX_BOARD = (100, 200, 20_000)  # entries, characters of a key, characters of a 
 Choose = Callable[[str | None, str | None, AgentDefinition], tuple[str, str]]
 #: Names of tools or skills → names of tools; raises for unknown ones.
 Resolve = Callable[[Sequence[str]], frozenset[str]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRun:
-    """The row of a run that may be admitted, without status, number and times."""
-
-    id: str
-    user_id: str
-    conversation_id: str
-    parent_message_id: str
-    parent_run_id: str | None = None
-    batch_id: str = ""
-    label: str
-    agent: str
-    task: str
-    context: str
-    instructions: str
-    mode: str
-    depth: int
-    announce: str
-    provider: str
-    model: str
-    timeout_ms: int
-    token_budget: int
-    max_steps: int
-    allowed_tools: list[str] | None
-    blocked_tools: list[str]
-    metadata: Json
-    place: Place
-
-    @property
-    def columns(self) -> Json:
-        """The columns of the row."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return values | place_columns(values.pop("place"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from bot.agent.budget import WorkClock
 from bot.agent.protocols import Counters
 from bot.agent.sanitizer import one_line
 from bot.events import (
@@ -15,7 +16,6 @@ from bot.events import (
     SubAgentProgress,
     SubAgentStart,
 )
-from bot.subagents.budget import WorkClock
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import RunStatus
 from db.runs import Run

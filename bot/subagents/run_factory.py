@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from bot.agent.base_agent import BaseAgent
+from bot.agent.budget import Budget, WorkClock
 from bot.agent.context import fit, noted, run_prompt, run_task, servers_away
 from bot.agent.journal import StoredJournal
 from bot.agent.messages import Answer, Message, ToolResults, from_json
@@ -15,12 +16,11 @@ from bot.agent.protocols import AgentConfig, AgentContext
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
-from bot.catalog.agents import AgentDefinition, Agents, find
+from bot.catalog.agents import Agents, find
 from bot.events import EventBus
 from bot.models.base import Model
 from bot.subagents.active import ActiveRun, RunInbox
 from bot.subagents.asking import OwnerQuestions
-from bot.subagents.budget import Budget, WorkClock
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import RunReporter
 from bot.subagents.requests import CONTINUES, FOREIGN, OWN_WORKSPACE, PRIVATE, ROOT
@@ -81,7 +81,19 @@ class RunFactory:
     ) -> BaseAgent:
         """Return the agent of one attempt at a run."""
         definition, _ = find(self.agents, run.agent)
-        toolbox = self._toolbox(run, definition, questions)
+        # The tools are limited by the rules of the run and of all its callers.
+        permissions = self.permissions
+        for rules in run.metadata.get("permissions", ()):
+            permissions = permissions.within(read_rules(rules))
+        approvals = definition.approvals or self.settings.approvals
+        toolbox = Toolbox(
+            self.tools_of(run),
+            is_subagent=True,
+            tasks=self.tasks,
+            timeout_seconds=self.settings.tool_timeout_seconds,
+            permissions=permissions.within(definition.permissions),
+            gate=questions if approvals == "ask" else None,
+        )
         settings = self.agent_settings
         config = AgentConfig(
             prompt=run_prompt(
@@ -103,22 +115,6 @@ class RunFactory:
         context = self._context(run, owner, active, questions)
         model = self.model_of(run.provider or "", config.model)
         return BaseAgent(config, model, toolbox, context, progress=progress)
-
-    def _toolbox(self, run: Run, definition: AgentDefinition, questions: OwnerQuestions) -> Toolbox:
-        """Return the tools of a run, limited by its own rules and those of all its callers."""
-        permissions = self.permissions
-        for rules in run.metadata.get("permissions", ()):
-            permissions = permissions.within(read_rules(rules))
-        permissions = permissions.within(definition.permissions)
-        approvals = definition.approvals or self.settings.approvals
-        return Toolbox(
-            self.tools_of(run),
-            is_subagent=True,
-            tasks=self.tasks,
-            timeout_seconds=self.settings.tool_timeout_seconds,
-            permissions=permissions,
-            gate=questions if approvals == "ask" else None,
-        )
 
     def _context(
         self, run: Run, owner: Identity, active: ActiveRun, questions: OwnerQuestions
@@ -174,16 +170,16 @@ class RunFactory:
         zone = self.agent_settings.timezone
         began = (run.started_at or run.created_at).astimezone(ZoneInfo(zone))
         time = f"{began:%A %d %B %Y, %H:%M} ({zone})"
-        carried = None
+        task = run_task(run.task, run.context, time=time)
+        messages: list[Message] = [task]
         if CONTINUES in run.metadata:
             async with self.database.snapshot() as tx:
                 carried = await steps.carried(tx, run.id)
-        messages = with_carried(
-            run_task(run.task, run.context, time=time),
-            carried,
-            budget=run.token_budget,
-            result_characters=self.agent_settings.tool_result_characters,
-        )
+            if carried is not None:
+                characters = self.agent_settings.tool_result_characters
+                messages = with_carried(
+                    task, carried, budget=run.token_budget, result_characters=characters
+                )
         if away:
             messages[-1] = noted(messages[-1], servers_away(away))
         return messages
@@ -208,7 +204,7 @@ class RunFactory:
 
 
 def with_carried(
-    task: Message, document: Json | None, *, budget: int, result_characters: int
+    task: Message, document: Json, *, budget: int, result_characters: int
 ) -> list[Message]:
     """Return the first messages of a run: its task, and the carried transcript.
 
@@ -217,12 +213,10 @@ def with_carried(
 
     Args:
         task: The first message.
-        document: The carried transcript, as `resuming.carried` returns it; `None` for none.
+        document: The carried transcript, as `resuming.carried` returns it.
         budget: The token budget of the run.
         result_characters: The most characters of a tool result.
     """
-    if document is None:
-        return [task]
     whole = [task, *map(from_json, document["messages"])]
     tokens = max(LEAST_TOKENS, int(budget * SHARE_OF_BUDGET))
     shown = list(fit(whole, tokens=tokens, result_characters=result_characters))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from bot.agent.base_agent import INTERRUPTED_OUTPUT
+from bot.agent.budget import UNLIMITED, Budget, WorkClock
 from bot.agent.messages import Usage, estimate_tokens
 from bot.agent.progress import AgentResult, Progress
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
@@ -14,14 +15,13 @@ from bot.events import EventBus, RunStarted, RunStatusChanged
 from bot.logs import bound
 from bot.subagents.active import ActiveRun, ActiveRuns, CancelReason, Restarts
 from bot.subagents.asking import OwnerQuestions
-from bot.subagents.budget import Unlimited, WorkClock
 from bot.subagents.cards import Cards
 from bot.subagents.endings import Endings
 from bot.subagents.run_factory import RunFactory
 from bot.subagents.summaries import Summaries
 from bot.subagents.wording import Outcome
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, RunStatus
+from bot.values import WAITING, Clock, Identity, RunStatus
 from db import run_messages, runs, users
 from db.database import Database, is_connection_trouble, patiently
 from db.runs import Run
@@ -167,7 +167,8 @@ class Runner:
             async with asyncio.timeout(clock.hard_left()) as limit:
                 clock.limit = limit
                 questions = self.ask_owner(run, owner, active)
-                await questions.resume()
+                if run.status in WAITING:
+                    await questions.resume()
                 with clock.paused():
                     away = await self.factory.servers_away(run)
                 agent = self.factory.agent(run, owner, active, questions, progress)
@@ -175,7 +176,7 @@ class Runner:
                 outcome = _outcome(result, progress, clock)
                 lacked = self.factory.lacked(run, away, progress)
                 outcome = replace(outcome, error=outcome.error or lacked)
-                spent = partial(progress.spend, Unlimited())
+                spent = partial(progress.spend, Budget(UNLIMITED))
                 return await self.summaries.shorten(run, outcome, clock, spent=spent)
         except Exception as error:
             status, text = RunStatus.FAILED, OUR_FAULT

@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from bot.agent.budget import WorkClock
 from bot.agent.messages import StopReason, Usage, UserMessage, estimate_tokens
 from bot.agent.sanitizer import stored
 from bot.catalog.agents import Agents, find
 from bot.errors import ModelError
 from bot.models.base import Model, Question
-from bot.subagents.budget import WorkClock
 from bot.subagents.wording import Outcome
 from bot.values import Clock, RunStatus
 from db import runs
@@ -66,9 +66,12 @@ class Summaries:
             spent: Receives at once the usage of each request that may be charged: the run can be
                 stopped before this returns.
         """
-        kept = run.summary
-        if kept:
-            return replace(outcome, summary=kept)
+        if run.summary:
+            return replace(outcome, summary=run.summary)
+        agent, _ = find(self.agents, run.agent)
+        due = outcome.status is not RunStatus.FAILED and len(outcome.text) > LONG
+        if not agent.summarize or not due:
+            return outcome
         # The reserve of the last step is excluded: using it up would be a time-out.
         seconds = min(MOST_SECONDS, clock.left())
         costs: list[Usage] = []
@@ -77,7 +80,7 @@ class Summaries:
             costs.append(usage)
             spent(usage)
 
-        question = self._question(run, outcome, seconds, count)
+        question = _question(run, outcome, agent.summarize, seconds, count)
         if question is None or seconds <= 0:
             return outcome
         summary = ""
@@ -110,27 +113,24 @@ class Summaries:
                 )
         return outcome
 
-    def _question(
-        self, run: Run, outcome: Outcome, seconds: float, spent: Spent
-    ) -> Question | None:
-        """Return the request for a summary; `None` if none is due, or too few tokens are left."""
-        agent, _ = find(self.agents, run.agent)
-        due = outcome.status is not RunStatus.FAILED and len(outcome.text) > LONG
-        if not agent.summarize or not due:
-            return None
-        prompt = PROMPT.format(instruction=agent.summarize)
-        messages = (UserMessage(MATERIAL.format(task=run.task, report=outcome.text)),)
-        used = outcome.usage.weighted if outcome.usage else 0
-        room = run.token_budget - used - estimate_tokens(prompt) - estimate_tokens(messages)
-        if room < LEAST_OUTPUT:
-            log.info("The result of run %s stays long: its tokens are used up", run.id)
-            return None
-        return Question(
-            model=run.model or "",
-            prompt=prompt,
-            messages=messages,
-            max_tokens=min(MOST_OUTPUT, room),
-            seconds=seconds,
-            background=run.mode != "sync",
-            on_lost=lambda _, lost: spent(lost),
-        )
+
+def _question(
+    run: Run, outcome: Outcome, instruction: str, seconds: float, spent: Spent
+) -> Question | None:
+    """Return the request for a summary; `None` if too few tokens are left."""
+    prompt = PROMPT.format(instruction=instruction)
+    messages = (UserMessage(MATERIAL.format(task=run.task, report=outcome.text)),)
+    used = outcome.usage.weighted if outcome.usage else 0
+    room = run.token_budget - used - estimate_tokens(prompt) - estimate_tokens(messages)
+    if room < LEAST_OUTPUT:
+        log.info("The result of run %s stays long: its tokens are used up", run.id)
+        return None
+    return Question(
+        model=run.model or "",
+        prompt=prompt,
+        messages=messages,
+        max_tokens=min(MOST_OUTPUT, room),
+        seconds=seconds,
+        background=run.mode != "sync",
+        on_lost=lambda _, lost: spent(lost),
+    )

@@ -26,6 +26,16 @@ LIMITS = frozenset(
 )
 
 
+#: The setting to change for a larger budget, by the budget's source.
+_BUDGETS = {
+    "request": "`token_budget` of the request, at most `subagents.max_token_budget`",
+    "agent": "`token_budget` in the agent's file, at most `subagents.max_token_budget`",
+    "cap": "`subagents.max_token_budget`",
+    "parent": "what the run that asked for it had left",
+}
+DEFAULT_BUDGET = "`subagents.default_token_budget`"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """The outcome of a run.
@@ -76,9 +86,6 @@ def reason(run: Run, outcome: Outcome) -> str:
     key = "timeout_minutes" if run.mode == "async" else "subagents.sync_timeout_seconds"
     texts = {
         RunStatus.TIMEOUT: f"It was stopped at its limit of {minutes} (`{key}`).",
-        RunStatus.BUDGET_EXCEEDED: _budget_reason(
-            run, outcome.usage.weighted if outcome.usage else 0
-        ),
         RunStatus.MAX_TOOL_CALLS: (
             f"It made all {counted(outcome.tool_calls or 0, 'tool call')} that a run may make "
             "(`subagents.max_tool_calls_per_run`)."
@@ -89,27 +96,17 @@ def reason(run: Run, outcome: Outcome) -> str:
     }
     if outcome.degraded:
         texts[RunStatus.COMPLETED] = "Every tool call that it made was refused or failed."
+    if outcome.status is RunStatus.BUDGET_EXCEEDED:
+        used = outcome.usage.weighted if outcome.usage else 0
+        text = f"It used {used:,} of its {counted(run.token_budget, 'token')}"
+        if used < run.token_budget:
+            text += (
+                f"; the other {run.token_budget - used:,} were reserved for its report and did not "
+                "suffice for another step"
+            )
+        source = _BUDGETS.get(run.metadata.get(BUDGET_SOURCE, ""), DEFAULT_BUDGET)
+        texts[RunStatus.BUDGET_EXCEEDED] = f"{text} ({source})."
     return outcome.error or texts.get(outcome.status, "")
-
-
-#: The setting to change for a larger budget, by the budget's source.
-_BUDGETS = {
-    "request": "`token_budget` of the request, at most `subagents.max_token_budget`",
-    "agent": "`token_budget` in the agent's file, at most `subagents.max_token_budget`",
-    "cap": "`subagents.max_token_budget`",
-    "parent": "what the run that asked for it had left",
-}
-
-
-def _budget_reason(run: Run, used: int) -> str:
-    text = f"It used {used:,} of its {counted(run.token_budget, 'token')}"
-    if used < run.token_budget:
-        text += (
-            f"; the other {run.token_budget - used:,} were reserved for its report and did not "
-            "suffice for another step"
-        )
-    source = run.metadata.get(BUDGET_SOURCE)
-    return f"{text} ({_BUDGETS.get(str(source), '`subagents.default_token_budget`')})."
 
 
 def shown_name(user: User | None) -> str:

@@ -9,35 +9,47 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 
-from bot.subagents.slots import RunUsage, SlotCaps
-from bot.values import HOLDING_A_SLOT, Identity, Json, RunStatus, new_run_id
+from bot.subagents.limits import RunUsage, SlotCaps
+from bot.values import HOLDING_A_SLOT, Identity, RunStatus, new_run_id
 from db import admission, runs
 from db.database import Database, DatabaseSettings
-from db.rows import place_columns
-from db.runs import Run
+from db.runs import NewRun, Run
 from db.tables import subagent_runs
 from tests.fakes.clock import FakeClock
 from tests.fakes.forgetting import forget
 from tests.fakes.stored import Stored, room
 
 
-def values(user: Identity, status: str = "queued") -> Json:
-    return {
-        "id": new_run_id(),
-        "user_id": user.key,
-        "task": "Count sheep",
-        "token_budget": 1000,
-        "max_steps": 5,
-        "timeout_ms": 1000,
-        "status": status,
-        **place_columns(room(user)),
-    }
+def new(user: Identity) -> NewRun:
+    return NewRun(
+        id=new_run_id(),
+        user_id=user.key,
+        place=room(user),
+        conversation_id="",
+        parent_message_id="",
+        label="",
+        agent="general",
+        task="Count sheep",
+        context="",
+        instructions="",
+        mode="async",
+        depth=1,
+        announce="result",
+        model=None,
+        provider=None,
+        token_budget=1000,
+        max_steps=5,
+        timeout_ms=1000,
+        metadata={},
+        allowed_tools=None,
+        blocked_tools=(),
+    )
 
 
 async def put(database: Database, user: Identity, clock: FakeClock, status: str = "queued") -> Run:
     clock.advance(1)
     async with database.admission() as tx:
-        return await admission.insert_run(tx, values(user, status), clock())
+        return await admission.insert_run(tx, new(user), RunStatus(status), clock())
 
 
 async def promote(

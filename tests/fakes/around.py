@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from bot.agent.budget import UNLIMITED, Budget
 from bot.agent.messages import Usage
 from bot.agent.protocols import (
     AgentContext,
@@ -18,7 +19,6 @@ from bot.agent.protocols import (
     Timer,
 )
 from bot.errors import FencedError
-from bot.subagents.budget import Unlimited
 from bot.values import Identity, Place, Role
 from skills.base import ToolContext
 from tests.fakes.clock import FakeClock
@@ -169,7 +169,7 @@ def surroundings(
     """Return what a run is given: no limit of any kind, unless one is named."""
     return AgentContext(
         journal=journal or MemoryJournal(),
-        meter=meter or Unlimited(),
+        meter=meter or Budget(UNLIMITED),
         timer=timer or FakeTimer(),
         inbox=inbox or FakeInbox(),
         report=reporter or FakeReporter(),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from bot.agent.budget import WorkClock
 from bot.agent.messages import ToolCall
 from bot.agent.permissions import PermissionSettings
 from bot.agent.protocols import AskedCall
@@ -17,7 +18,6 @@ from bot.events import EventBus, QuestionSettled
 from bot.platforms.base import CommandReply, Incoming
 from bot.subagents.active import ActiveRun
 from bot.subagents.asking import OwnerQuestions
-from bot.subagents.budget import WorkClock
 from bot.subagents.settling import Settling
 from bot.subagents.shown_calls import fingerprint
 from bot.tasks import Tasks

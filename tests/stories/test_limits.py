@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.subagents import budget
+from bot.agent import budget
 from bot.subagents.limits import DelegationRateLimit, SpawnRateLimit, SubagentSettings
 from bot.values import Identity, RunStatus, short
 from tests.fakes.anthropic_server import Reply

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.agent.budget import Budget
 from bot.agent.messages import Answer, StopReason, ToolResults, Usage
 from bot.agent.progress import last_step
 from bot.errors import ModelError
 from bot.models.base import Question
-from bot.subagents.budget import Budget
 from bot.tasks import Tasks
 from bot.values import Json, RunStatus
 from skills.base import Tool, ToolContext

@@ -5,6 +5,7 @@ from math import inf
 
 import pytest
 
+from bot.agent.budget import Budget
 from bot.agent.messages import (
     Answer,
     Image,
@@ -23,7 +24,6 @@ from bot.errors import (
     ModelUnavailableError,
 )
 from bot.models.base import OnText, Question
-from bot.subagents.budget import Budget
 from bot.values import Json, RunStatus
 from skills.base import ToolContext
 from tests.bot.agent.things import Office, a_tool, an_agent, told

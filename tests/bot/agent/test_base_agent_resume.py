@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.agent.budget import Budget
 from bot.agent.messages import (
     Answer,
     StopReason,
@@ -20,7 +21,6 @@ from bot.agent.messages import (
 from bot.agent.progress import AgentResult
 from bot.agent.protocols import AnswerEntry, Entry, ResultEntry
 from bot.models.base import Question
-from bot.subagents.budget import Budget
 from bot.tasks import Tasks
 from bot.values import Json, RunStatus
 from skills.base import Effects, Tool, ToolContext

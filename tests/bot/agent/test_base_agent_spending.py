@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from bot.agent.budget import Budget
 from bot.agent.messages import Usage
 from bot.agent.protocols import AnswerEntry, Entry
 from bot.errors import ModelUnavailableError
-from bot.subagents.budget import Budget
 from bot.tasks import Tasks
 from bot.values import Json, RunStatus
 from skills.base import Effects, Tool, ToolContext

@@ -11,7 +11,7 @@ from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
-from bot.conversations.gaps import CatchUpSettings, Gaps
+from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
 from bot.disk import DiskReserve
@@ -73,7 +73,7 @@ class Process:
                 now=self.clock,
             ),
             turns=turns,
-            gaps=Gaps(self.database, CatchUpSettings(), self.clock),
+            catch_up=CatchUpSettings(),
             listen_for=timedelta(hours=24),
             now=self.clock,
         )

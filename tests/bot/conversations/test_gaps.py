@@ -3,26 +3,31 @@
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from typing import cast
 
 import pytest
 from sqlalchemy import select
 
 from bot.conversations import orchestrator
-from bot.conversations.gaps import MARGIN, CatchUpSettings, Gaps
+from bot.conversations.gaps import MARGIN, CatchUpSettings
+from bot.conversations.orchestrator import Orchestrator
 from bot.platforms.base import Incoming
 from bot.values import Identity, Place
 from db import conversations, turns
 from db.database import Database, DatabaseSettings
 from db.tables import messages
-from tests.bot.conversations.hearing import message, opened
+from tests.bot.conversations.hearing import Process, message, opened
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored
+from tests.fakes.watched_database import WatchedDatabase
 
 ALICE = Identity("discord", "", "1001")
 
 
-def gaps(database: Database, clock: FakeClock, **settings: object) -> Gaps:
-    return Gaps(database, CatchUpSettings.model_validate(settings), clock)
+def gaps(database: Database, clock: FakeClock, **settings: object) -> Orchestrator:
+    catch_up = CatchUpSettings.model_validate(settings)
+    process = Process(cast("WatchedDatabase", database), clock)
+    return replace(process.orchestrator, catch_up=catch_up)
 
 
 async def said_in(database: Database, place: Place, clock: FakeClock, *roles: str) -> None:

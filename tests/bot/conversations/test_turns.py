@@ -76,7 +76,7 @@ class Worker:
             permissions=Permissions(),
             main=lambda _: (self.model, "model"),
             answered=lambda _: None,
-            is_old=lambda said_at: self.clock() - said_at > timedelta(hours=1),
+            quote_after=timedelta(hours=1),
             restarts=Restarts(self.tasks),
             worker_id="worker",
             now=self.clock,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from bot.agent.budget import WorkClock
 from bot.agent.protocols import Counters
 from bot.events import EventBus, RunEvent, RunProgress, RunStatusChanged, ended
 from bot.platforms.base import CardStep, RunCard
-from bot.subagents.budget import WorkClock
 from bot.subagents.cards import QUICK_SECONDS, Cards
 from bot.subagents.progress import RunReporter
 from bot.values import Identity, RunStatus, StepState

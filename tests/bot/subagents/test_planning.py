@@ -12,6 +12,7 @@ from bot.subagents.limits import SubagentSettings
 from bot.subagents.planning import MAX_TASK, PlannedRun, RunPlanner, label_for
 from bot.subagents.requests import BUDGET_SOURCE, Caller, RunRequest
 from bot.values import Identity, Json, Place, Role
+from db.runs import NEW_RUNS
 from tests.fakes.agents import FakeAgents
 
 SKILLS = {
@@ -106,7 +107,7 @@ def test_a_request_that_says_nothing_gets_the_defaults(caller: Caller) -> None:
         "place_thread": "thread",
         "place_message": "message",
     }
-    columns = made.run.columns
+    columns = NEW_RUNS.values(made.run)
     columns.pop("id")
     assert (columns, made.notes) == (expected, [])
 
@@ -114,9 +115,9 @@ def test_a_request_that_says_nothing_gets_the_defaults(caller: Caller) -> None:
 def test_an_agent_brings_its_own_numbers(caller: Caller) -> None:
     made = plan(caller, agent="Reader ")
 
-    values = made.run.columns
-    assert (values["agent"], values["announce"]) == ("reader", "summary")
-    assert (values["timeout_ms"], values["token_budget"], values["max_steps"]) == (
+    values = made.run
+    assert (values.agent, values.announce) == ("reader", "summary")
+    assert (values.timeout_ms, values.token_budget, values.max_steps) == (
         120_000,
         7_000,
         12,
@@ -150,23 +151,23 @@ def test_what_is_asked_for_goes_before_what_the_agent_brings(caller: Caller) -> 
         provider="openai",
         model="small",
         label="sheep",
-    ).run.columns
+    ).run
 
-    assert (values["announce"], values["label"]) == ("silent", "sheep")
-    assert (values["timeout_ms"], values["token_budget"], values["max_steps"]) == (
+    assert (values.announce, values.label) == ("silent", "sheep")
+    assert (values.timeout_ms, values.token_budget, values.max_steps) == (
         180_000,
         9_000,
         3,
     )
-    assert (values["provider"], values["model"]) == ("openai", "small")
-    assert values["metadata"] == {"asked_model": ["openai", "small"], "budget_source": "request"}
+    assert (values.provider, values.model) == ("openai", "small")
+    assert values.metadata == {"asked_model": ["openai", "small"], "budget_source": "request"}
 
 
 def test_more_than_there_is_gets_clamped_and_says_so(caller: Caller) -> None:
     made = plan(caller, timeout_minutes=99.5, token_budget=1_000_000, max_turns=500)
 
-    values = made.run.columns
-    assert (values["timeout_ms"], values["token_budget"], values["max_steps"]) == (
+    values = made.run
+    assert (values.timeout_ms, values.token_budget, values.max_steps) == (
         600_000,
         200_000,
         50,
@@ -287,10 +288,10 @@ def test_what_makes_no_sense_is_refused_with_what_would(
 def test_texts_are_made_plain(caller: Caller) -> None:
     values = plan(
         caller, task="\x1b[31mCount\x1b[0m.", context="A\u202eB", instructions=" Be\x00 brief. "
-    ).run.columns
+    ).run
 
-    assert (values["task"], values["context"]) == ("Count.", "AB")
-    assert values["instructions"] == "Be\ufffd brief."
+    assert (values.task, values.context) == ("Count.", "AB")
+    assert values.instructions == "Be\ufffd brief."
 
 
 def test_asked_again_after_a_crash_it_is_the_same_run(caller: Caller) -> None:
@@ -303,9 +304,9 @@ def test_asked_again_after_a_crash_it_is_the_same_run(caller: Caller) -> None:
 
 
 def test_a_run_of_a_run_stands_one_deeper_and_names_its_parent(caller: Caller) -> None:
-    values = plan(replace(caller, run_id="run-1", depth=1)).run.columns
+    values = plan(replace(caller, run_id="run-1", depth=1)).run
 
-    assert (values["depth"], values["parent_run_id"]) == (2, "run-1")
+    assert (values.depth, values.parent_run_id) == (2, "run-1")
 
 
 @pytest.mark.parametrize(

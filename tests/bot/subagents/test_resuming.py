@@ -80,6 +80,7 @@ async def taken_over(office: FakeOffice, run: Run) -> list[Message]:
     """Return the messages with which a run begins."""
     async with office.database.snapshot() as tx:
         carried = await steps.carried(tx, run.id)
+    assert carried is not None
     return with_carried(TASK, carried, budget=50_000, result_characters=5_000)
 
 

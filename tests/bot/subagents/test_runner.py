@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bot.agent.budget import WorkClock
 from bot.agent.permissions import ALL_ALLOWED
 from bot.agent.settings import AgentSettings
 from bot.catalog.agents import AgentDefinition
@@ -16,7 +17,6 @@ from bot.events import EventBus
 from bot.models.base import Model
 from bot.subagents.active import ActiveRun, ActiveRuns, Restarts
 from bot.subagents.asking import OwnerQuestions
-from bot.subagents.budget import WorkClock
 from bot.subagents.cards import Cards
 from bot.subagents.run_factory import RunFactory
 from bot.subagents.runner import LOST_AFTER_SECONDS, MAX_CRASHES, OUR_FAULT, Runner

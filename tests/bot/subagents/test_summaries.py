@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from bot.agent.budget import WorkClock
 from bot.agent.messages import Answer, StopReason, Usage
 from bot.catalog.agents import AgentDefinition
 from bot.errors import ModelError, ModelUnavailableError
 from bot.models.base import Model
-from bot.subagents.budget import WorkClock
 from bot.subagents.summaries import LONG, Summaries
 from bot.subagents.wording import Outcome
 from bot.values import Identity, RunStatus

@@ -36,11 +36,11 @@ class Broken(SubagentManager):
         super().__init__(**{each.name: getattr(then, each.name) for each in fields(then)})
         self.times = times
 
-    async def spawn(self, request: RunRequest, caller: Caller) -> Spawned:
+    async def spawn(self, request: RunRequest, caller: Caller, *, mode: str = "async") -> Spawned:
         if self.times:
             self.times -= 1
             raise RuntimeError("No room left on the device")
-        return await super().spawn(request, caller)
+        return await super().spawn(request, caller, mode=mode)
 
 
 async def test_what_was_planned_for_once_happens_once(plans: Plans, alice: Identity) -> None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from bot.agent.budget import Spending
 from bot.agent.messages import Answer, Message, Usage, UserMessage
-from bot.agent.spending import Spending
 from bot.models.base import Question, ToolDescription
 
 TOOL = ToolDescription("look", "Look. " * 100, {"type": "object"})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.subagents.budget import ASIDE_SECONDS, WorkClock
+from bot.agent.budget import ASIDE_SECONDS, WorkClock
 
 
 class Monotonic:

@@ -1,11 +1,17 @@
-"""The budget of a run: its working time, and its tokens, reserved before each call of a model."""
+"""The budget of a turn or run: its working time, its tokens, and their weights.
+
+Input that the provider has cached counts by its price. Tokens are reserved before each call of a
+model.
+"""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-from bot.agent.messages import Usage
+from bot.agent.messages import Answer, Message, Usage, estimate_tokens
+from bot.models.base import Question, ToolDescription
 
 #: Share of a budget that is reserved for the last step from the start, and the largest share that
 #: is reserved when the report needs much input.
@@ -18,6 +24,8 @@ LEAST_LAST_OUTPUT = 64
 #: Reserve for the last step: a share of the total time, and its upper bound in seconds.
 ASIDE_SHARE = 0.15
 ASIDE_SECONDS = 30.0
+#: The tokens of a turn, whose answer to a user is never cut off.
+UNLIMITED = 10**12
 
 
 class WorkClock:
@@ -134,25 +142,92 @@ class Budget:
         return min(self.left, input_tokens + max_output)
 
 
-class Unlimited:
-    """The meter of a turn, which has no limit: an answer to a user is never cut off."""
+@dataclass(slots=True)
+class Spending:
+    """Weighs the requests of one turn or run, each compared with the previous request.
 
-    fraction = 0.0
+    Attributes:
+        weight_of: Returns the weight of a token that a model, given by name, reads from its cache.
+    """
 
-    def settle(self, usage: Usage) -> None:
-        """Count nothing; the row of the turn stores the sum."""
+    prompt: str
+    model: str
+    tools: tuple[ToolDescription, ...]
+    weight_of: Callable[[str], float]
+    _previous: Question | None = None
+    _previous_input: int = 0
+    _previous_model: str = ""
 
-    def set_aside(self, input_tokens: int) -> None:
-        """Reserve nothing."""
+    def fixed(self, tools: Sequence[ToolDescription]) -> int:
+        """Return the tokens of the system prompt and these tools."""
+        spelled = "".join(f"{tool.description}{tool.schema}" for tool in tools)
+        return estimate_tokens(self.prompt) + (estimate_tokens(spelled) if tools else 0)
 
-    def allow(self, input_tokens: int, max_output: int) -> int | None:
-        """Allow `max_output` tokens."""
-        return max_output
+    def weighted_fixed(self, tools: Sequence[ToolDescription]) -> int:
+        """Return the weighted tokens of the system prompt and these tools in the next request."""
+        known = self._previous is not None and self._previous.tools == tuple(tools)
+        return int(self.fixed(tools) * (self.weight_of(self.model) if known else 1))
 
-    def allow_last(self, max_output: int) -> tuple[int, int] | None:
-        """Allow `max_output` tokens."""
-        return 10**9, max_output
+    def expected(self, messages: Sequence[Message], *, most: int | None = None) -> int:
+        """Return the weighted input tokens that a request with all tools would cost.
 
-    def reservation(self, input_tokens: int, max_output: int) -> int:
-        """Reserve nothing."""
-        return 0
+        Args:
+            messages: The messages of the request.
+            most: The most tokens of messages that are ever sent; `None` for no limit.
+        """
+        tokens = estimate_tokens(messages)
+        if most is not None:
+            tokens = min(tokens, most)
+        whole = tokens + self.fixed(self.tools)
+        cached = self._repeated(messages, self.tools, whole)
+        return whole - int(cached * (1 - self.weight_of(self.model)))
+
+    def weighed(self, question: Question, answer: Answer) -> Usage:
+        """Return the usage of an answer with its discount, and remember its request.
+
+        A provider that reports no cached tokens may cache without counting them. In that case the
+        part equal to the previous request counts as cached.
+        """
+        usage = answer.usage
+        cached = usage.cache_read
+        # Another model that answers as a fallback has cached nothing of the previous request.
+        same = self._previous_model in {"", answer.model}
+        if same and not usage.cache_read and not usage.cache_write:
+            cached = self._repeated(question.messages, question.tools, usage.all_input)
+        self._previous, self._previous_input = question, usage.all_input
+        self._previous_model = answer.model
+        return replace(usage, discount=int(cached * (1 - self.weight_of(answer.model))))
+
+    def lost(self, question: Question, usage: Usage) -> Usage:
+        """Return the usage of a request without an answer, with its discount."""
+        cached = usage.cache_read
+        # The name of the model in an answer may end with a date.
+        same = not self._previous_model or self._previous_model.startswith(question.model)
+        if same and not usage.cache_read and not usage.cache_write:
+            cached = self._repeated(question.messages, question.tools, usage.all_input)
+        return replace(usage, discount=int(cached * (1 - self.weight_of(question.model))))
+
+    def recall(self, messages: Sequence[Message], usage: Usage) -> None:
+        """Restore the newest request of an earlier attempt, which held these messages."""
+        self._previous = Question(
+            model=self.model, prompt=self.prompt, messages=tuple(messages), tools=self.tools
+        )
+        self._previous_input = usage.all_input
+
+    def _repeated(
+        self, messages: Sequence[Message], tools: Sequence[ToolDescription], whole: int
+    ) -> int:
+        """Return the number of leading tokens that a request shares with the previous one."""
+        before = self._previous
+        if before is None or before.tools != tuple(tools):
+            return 0
+        same = 0
+        for one, other in zip(before.messages, messages, strict=False):
+            if one is not other and one != other:
+                break
+            same += 1
+        if same == len(before.messages):
+            return min(whole, self._previous_input)
+        fixed = self.fixed(tools)
+        share = (fixed + estimate_tokens(messages[:same])) / (fixed + estimate_tokens(messages))
+        return int(whole * share)
