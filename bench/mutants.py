@@ -44,7 +44,7 @@ MUTANTS = (
         "tests/bot/subagents/test_limits.py",
     ),
     Mutant(
-        "bot/subagents/limits.py",
+        "bot/values.py",
         "running < self.per_user and",
         "running <= self.per_user and",
         "tests/bot/subagents/test_limits.py",

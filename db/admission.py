@@ -6,8 +6,7 @@ from typing import Any
 
 from sqlalchemy import Row, and_, bindparam, case, func, insert, select, update
 
-from bot.subagents.limits import RunUsage, SlotCaps
-from bot.values import HOLDING_A_SLOT, UNFINISHED, WAITING, Json, RunStatus
+from bot.values import HOLDING_A_SLOT, UNFINISHED, WAITING, Json, RunStatus, RunUsage, SlotCaps
 from db.database import Transaction
 from db.rows import change
 from db.runs import COLUMNS, NEW_RUNS, RUNS, NewRun, Run

@@ -23,11 +23,7 @@ SUMMARY = "summary"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """A run that may be admitted, without status, number and times.
-
-    Attributes:
-        depth: 1 for a run of the main agent.
-    """
+    """A run that may be admitted; a run of the main agent has a depth of 1."""
 
     id: str
     user_id: str

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 
-from bot.subagents.limits import RunUsage, SlotCaps
-from bot.values import HOLDING_A_SLOT, Identity, RunStatus, new_run_id
+from bot.values import HOLDING_A_SLOT, Identity, RunStatus, RunUsage, SlotCaps, new_run_id
 from db import admission, runs
 from db.database import Database, DatabaseSettings
 from db.runs import NewRun, Run

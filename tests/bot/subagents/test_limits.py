@@ -12,14 +12,13 @@ from bot.run_texts import counted
 from bot.subagents.limits import (
     Admission,
     DelegationRateLimit,
-    RunUsage,
-    SlotCaps,
     SpawnRateLimit,
     SubagentSettings,
     clamp,
     decide,
     spoken,
 )
+from bot.values import RunUsage, SlotCaps
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 
