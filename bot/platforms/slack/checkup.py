@@ -2,15 +2,14 @@
 
 import asyncio
 
-import aiohttp
 from slack_sdk.errors import SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.checks import Check, fails, is_off, works
-from bot.errors import ConfigError, PlatformUnreachableError
+from bot.errors import ConfigError, DeliveryError, PlatformUnreachableError
 from bot.platforms.slack import oauth, sockets, web
 from bot.platforms.slack.clients import REFUSED, open_session
-from bot.platforms.slack.problems import RefusedError, problem_of
+from bot.platforms.slack.problems import RefusedError, made
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import Json
 
@@ -49,7 +48,7 @@ async def look(
         return [*found, fails(text)]
     except ConfigError as error:
         return [*found, fails(str(error))]
-    except PlatformUnreachableError as error:
+    except (DeliveryError, PlatformUnreachableError) as error:
         cause, text = error.__cause__ or error, _OUT_OF_ORDER
         if not isinstance(cause, SlackClientError):
             reason = str(cause) or type(cause).__name__
@@ -75,9 +74,10 @@ async def _check_token(settings: SlackSettings, client: AsyncWebClient) -> list[
     """Check the token of the one workspace, and its scopes."""
     assert settings.bot_token is not None, "The check runs where the token is configured."
     try:
-        answer = await client.auth_test(token=settings.bot_token.get_secret_value().strip())
-    except (SlackClientError, aiohttp.ClientError, OSError) as error:
-        return [fails(REFUSED.format(code=_refused(error)))]
+        token = settings.bot_token.get_secret_value().strip()
+        answer = await made(client.auth_test(token=token))
+    except RefusedError as error:
+        return [fails(REFUSED.format(code=error.code))]
     me: Json = dict(answer.data) if isinstance(answer.data, dict) else {}
     org_wide = bool(me.get("is_enterprise_install"))
     where = f"the {'organisation' if org_wide else 'workspace'} “{me.get('team')}”"
@@ -108,13 +108,15 @@ async def _check_app(settings: SlackSettings, client: AsyncWebClient) -> list[Ch
     """Check the app's credentials for many workspaces."""
     assert settings.client_secret is not None, "The settings require it."
     try:
-        await client.oauth_v2_access(
-            client_id=settings.client_id or "",
-            client_secret=settings.client_secret.get_secret_value().strip(),
-            code=_NO_CODE,
+        await made(
+            client.oauth_v2_access(
+                client_id=settings.client_id or "",
+                client_secret=settings.client_secret.get_secret_value().strip(),
+                code=_NO_CODE,
+            )
         )
-    except (SlackClientError, aiohttp.ClientError, OSError) as error:
-        if wrong := _WRONG_CLIENT.get(_refused(error)):
+    except RefusedError as error:
+        if wrong := _WRONG_CLIENT.get(str(error.code)):
             text = (
                 f"Slack refuses {wrong}: copy it anew from the page Basic Information of "
                 "api.slack.com/apps."
@@ -125,15 +127,3 @@ async def _check_app(settings: SlackSettings, client: AsyncWebClient) -> list[Ch
         f"{settings.public_url}{oauth.INSTALL_PATH}, an address that only Slack and browsers try."
     )
     return [works(text)]
-
-
-def _refused(error: Exception) -> str:
-    """Return Slack's code of a refusal.
-
-    Raises:
-        PlatformUnreachableError: The error is no refusal: Slack is unreachable or out of order.
-    """
-    problem = problem_of(error)
-    if isinstance(problem, RefusedError):
-        return str(problem.code)
-    raise PlatformUnreachableError(str(problem)) from error

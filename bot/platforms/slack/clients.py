@@ -1,14 +1,13 @@
 """Creates the clients of Slack's Web API, one for each workspace, with their retries."""
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Protocol, Self
 
 import aiohttp
-from slack_sdk.errors import SlackClientError
 from slack_sdk.http_retry.async_handler import AsyncRetryHandler
 from slack_sdk.http_retry.builtin_async_handlers import (
     AsyncConnectionErrorRetryHandler,
@@ -18,8 +17,8 @@ from slack_sdk.http_retry.request import HttpRequest
 from slack_sdk.http_retry.response import HttpResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.errors import ConfigError, PlatformUnreachableError
-from bot.platforms.slack.problems import ONCE, RefusedError, problem_of
+from bot.errors import ConfigError, DeliveryError, PlatformUnreachableError
+from bot.platforms.slack.problems import NOT_INSTALLED, ONCE, RefusedError, made
 from bot.platforms.slack.settings import SlackSettings
 
 log = logging.getLogger(__name__)
@@ -42,15 +41,17 @@ REMOVED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """The bot's identity and token in a workspace.
+    """The bot's identity, token and client in a workspace.
 
     Attributes:
+        client: The client with the token.
         token: The bot token.
         user: The bot's account, which users mention (U…).
         bot: The bot's id (B…).
         enterprise: The organisation of the workspace (E…); empty for none.
     """
 
+    client: AsyncWebClient = field(repr=False, compare=False)
     token: str = field(repr=False)
     user: str
     bot: str
@@ -58,40 +59,25 @@ class Installed:
 
 
 class Clients(Protocol):
-    """Provides the bot's token and client for each workspace.
+    """Provides the bot's identity, token and client in each workspace.
 
     A workspace is named as in `Place`: "T…", or "E….T…" if the bot was installed for the whole
     organisation.
     """
 
-    async def client_for(self, workspace: str) -> AsyncWebClient:
-        """Return the client for the workspace of a place.
+    async def find(self, *workspaces: str) -> tuple[str, Installed]:
+        """Return the first of these workspaces with the bot, and the bot's identity there.
+
+        This is called for each event and request, so the answer is cached for a while.
 
         Raises:
-            DeliveryError: The bot is no longer installed there.
-        """
-        ...
-
-    async def installed(self, workspace: str) -> Installed | None:
-        """Return the bot's identity in a workspace; `None` if the bot is not installed there.
-
-        This is called for each event, so the answer is cached for a while.
-
-        Raises:
+            RefusedError: The bot is installed in none of them.
             DeliveryError: The installation cannot be looked up now.
         """
         ...
 
-    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
-        """Return a client with a token other than the refused one; `None` if there is none.
-
-        Raises:
-            DeliveryError: The installation cannot be looked up now.
-        """
-        ...
-
-    async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
-        """Return the first of these workspaces with the bot; `None` if the bot is in none of them.
+    async def fresh(self, workspace: str, refused: Installed) -> Installed | None:
+        """Return an identity with a token other than the refused one; `None` if there is none.
 
         Raises:
             DeliveryError: The installation cannot be looked up now.
@@ -111,15 +97,11 @@ class OneClient:
     """The clients of a bot in one workspace: always the same client.
 
     Args:
-        client: The client with the token.
-        installed: The bot's identity; not needed by a process that receives no events.
+        installed: The bot's identity.
         workspace: The workspace; empty for a token that is valid in a whole organisation.
     """
 
-    def __init__(
-        self, client: AsyncWebClient, installed: Installed | None = None, workspace: str = ""
-    ) -> None:
-        self._client = client
+    def __init__(self, installed: Installed, workspace: str = "") -> None:
         self._installed = installed
         self._workspace = workspace
 
@@ -135,37 +117,35 @@ class OneClient:
         token = settings.bot_token.get_secret_value().strip()
         client = new_client(token, api_url=settings.api_url, session=session)
         try:
-            me = await client.auth_test()
-        except (SlackClientError, aiohttp.ClientError, OSError) as error:
-            problem = problem_of(error)
-            if isinstance(problem, RefusedError):
-                raise ConfigError(REFUSED.format(code=problem.code)) from error
-            raise PlatformUnreachableError(str(problem)) from error
+            me = await made(client.auth_test())
+        except RefusedError as error:
+            raise ConfigError(REFUSED.format(code=error.code)) from error
+        except DeliveryError as error:
+            raise PlatformUnreachableError(str(error)) from error
         installed = Installed(
+            client=client,
             token=token,
             user=str(me["user_id"]),
             bot=str(me.get("bot_id") or ""),
             enterprise=str(me.get("enterprise_id") or ""),
         )
         org_wide = bool(me.get("is_enterprise_install"))
-        return cls(client, installed, "" if org_wide else str(me["team_id"]))
+        return cls(installed, "" if org_wide else str(me["team_id"]))
 
-    async def client_for(self, workspace: str) -> AsyncWebClient:
-        """Return the only client."""
-        return self._client
+    async def find(self, *workspaces: str) -> tuple[str, Installed]:
+        """Return the only workspace; for an organisation's token the first of `workspaces`.
 
-    async def installed(self, workspace: str) -> Installed | None:
-        """Return the bot's identity."""
-        return self._installed
+        Raises:
+            RefusedError: An organisation's token, and no workspace is given.
+        """
+        workspace = self._workspace or next(iter(workspaces), "")
+        if not workspace:
+            raise RefusedError(NOT_INSTALLED)
+        return workspace, self._installed
 
-    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
+    async def fresh(self, workspace: str, refused: Installed) -> Installed | None:
         """Return `None`: the bot has only one token."""
         return None
-
-    async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
-        """Return the only workspace; for an organisation's token the first of `workspaces`."""
-        workspace = self._workspace or next(iter(workspaces), "")
-        return (workspace, self._installed) if workspace and self._installed else None
 
     async def remove(self, workspace: str) -> None:
         """Log the removal with its remedy: the token is in the configuration."""

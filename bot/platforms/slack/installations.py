@@ -4,24 +4,21 @@ import logging
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 
 import aiohttp
 from cryptography.fernet import Fernet, InvalidToken
 from slack_bolt.error import BoltError
-from slack_sdk.errors import SlackClientError
 from slack_sdk.oauth.installation_store import Installation
 from slack_sdk.oauth.installation_store.async_installation_store import AsyncInstallationStore
 from slack_sdk.oauth.state_store.async_state_store import AsyncOAuthStateStore
-from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy.exc import DBAPIError
 
 from bot.errors import DatabaseUnreachableError, DeliveryError
 from bot.platforms.slack.clients import Installed, new_client
-from bot.platforms.slack.problems import NOT_INSTALLED, RefusedError, problem_of
+from bot.platforms.slack.problems import NOT_INSTALLED, RefusedError, made
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import Clock, utc_now
 from db import slack_installs
@@ -45,15 +42,6 @@ UNREADABLE = (
     "`slack.encryption_key` was changed. Put the old key back, or have the bot installed there "
     "again on the page %s/slack/install"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _CachedInstallation:
-    """A cached lookup in the database, and its time of expiry."""
-
-    installed: Installed | None
-    client: AsyncWebClient | None
-    until: float
 
 
 class EncryptedInstallationStore(AsyncInstallationStore):
@@ -98,51 +86,33 @@ class EncryptedInstallationStore(AsyncInstallationStore):
         self._session = session
         self._monotonic = monotonic
         self._now = now
-        self._cache: OrderedDict[str, _CachedInstallation] = OrderedDict()
+        #: The lookups in the database, each with its time of expiry.
+        self._cache: OrderedDict[str, tuple[Installed | None, float]] = OrderedDict()
         self._changes = 0
 
     # -- clients ---------------------------------------------------------------------------------
 
-    async def client_for(self, workspace: str) -> AsyncWebClient:
-        """Return the client for the workspace of a place.
+    async def find(self, *workspaces: str) -> tuple[str, Installed]:
+        """Return the first of these workspaces with the bot, and the bot's identity there.
 
         Raises:
-            RefusedError: The bot is no longer installed there.
+            RefusedError: The bot is installed in none of them.
             DeliveryError: The database is unreachable.
         """
-        client = (await self._cached(workspace)).client
-        if client is None:
-            raise RefusedError(NOT_INSTALLED)
-        return client
+        for workspace in workspaces:
+            if installed := await self._installed(_key_of(workspace)):
+                return workspace, installed
+        raise RefusedError(NOT_INSTALLED)
 
-    async def installed(self, workspace: str) -> Installed | None:
-        """Return the bot's identity in a workspace; `None` if the bot is not installed there.
-
-        Raises:
-            DeliveryError: The database is unreachable.
-        """
-        return (await self._cached(workspace)).installed
-
-    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
-        """Return a client with a token other than the refused one; `None` if there is none.
+    async def fresh(self, workspace: str, refused: Installed) -> Installed | None:
+        """Return an identity with a token other than the refused one; `None` if there is none.
 
         Raises:
             DeliveryError: The database is unreachable.
         """
         self._forget(_key_of(workspace))
-        client = (await self._cached(workspace)).client
-        return None if client is None or client.token == refused.token else client
-
-    async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
-        """Return the first of these workspaces with the bot; `None` if the bot is in none of them.
-
-        Raises:
-            DeliveryError: The database is unreachable.
-        """
-        for workspace in workspaces:
-            if installed := await self.installed(workspace):
-                return workspace, installed
-        return None
+        installed = await self._installed(_key_of(workspace))
+        return None if installed and installed.token == refused.token else installed
 
     # -- changes ---------------------------------------------------------------------------------
 
@@ -186,13 +156,12 @@ class EncryptedInstallationStore(AsyncInstallationStore):
             return
         try:
             if installed is not None:
-                await self._client(installed.token).auth_test()
+                await made(installed.client.auth_test())
                 log.info("The bot is still in the Slack workspace %s: its token is good", key)
                 return
-        except (SlackClientError, aiohttp.ClientError, OSError) as error:
-            problem = problem_of(error)
-            if not problem.permanent:
-                raise problem from error
+        except DeliveryError as error:
+            if not error.permanent:
+                raise
         async with _reachable(), self.database.transaction() as tx:
             await slack_installs.remove(tx, install)
         self._forget(key)
@@ -200,25 +169,22 @@ class EncryptedInstallationStore(AsyncInstallationStore):
 
     # -- cache and database ----------------------------------------------------------------------
 
-    async def _cached(self, workspace: str) -> _CachedInstallation:
-        key = _key_of(workspace)
-        cached = self._cache.get(key)
-        if cached is not None and self._monotonic() < cached.until:
-            return cached
+    async def _installed(self, key: str) -> Installed | None:
+        installed, until = self._cache.get(key, (None, float("-inf")))
+        if self._monotonic() < until:
+            return installed
         changes = self._changes
         install, installed = await self._read(key)
         if install is not None and installed is None:
             log.error(UNREADABLE, key, self._settings.public_url)
-        client = self._client(installed.token) if installed else None
         seconds = ABSENCE_SECONDS if install is None else CACHE_SECONDS
-        cached = _CachedInstallation(installed, client, self._monotonic() + seconds)
         # Do not cache a value that was read before a change.
         if changes == self._changes:
-            self._cache[key] = cached
+            self._cache[key] = (installed, self._monotonic() + seconds)
             self._cache.move_to_end(key)
             if len(self._cache) > MAX_CACHED_WORKSPACES:
                 self._cache.popitem(last=False)
-        return cached
+        return installed
 
     async def _read(self, key: str) -> tuple[Install | None, Installed | None]:
         """Return a stored installation, as a row and with its token if that is readable."""
@@ -231,11 +197,12 @@ class EncryptedInstallationStore(AsyncInstallationStore):
         except InvalidToken:
             return install, None
         return install, Installed(
-            token=token, user=install.bot_user, bot=install.bot, enterprise=install.enterprise
+            client=new_client(token, api_url=self._settings.api_url, session=self._session),
+            token=token,
+            user=install.bot_user,
+            bot=install.bot,
+            enterprise=install.enterprise,
         )
-
-    def _client(self, token: str) -> AsyncWebClient:
-        return new_client(token, api_url=self._settings.api_url, session=self._session)
 
     def _forget(self, key: str) -> None:
         self._changes += 1

@@ -22,6 +22,7 @@ from bot.platforms.slack import messages
 from bot.platforms.slack.answers import Recipient
 from bot.platforms.slack.interactions import SlackReceiver
 from bot.platforms.slack.people import SlackUser, speaker_of
+from bot.platforms.slack.problems import RefusedError
 from bot.values import Json, Place
 
 log = logging.getLogger(__name__)
@@ -145,12 +146,12 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
     async def _fetched(self, incoming: Incoming) -> ReceivedOnSlack | None:
         author, workspace = incoming.user, incoming.place.workspace
         try:
-            installed = await self._receiver.clients.installed(workspace)
+            _, installed = await self._receiver.clients.find(workspace)
+        except RefusedError:
+            return None
         except DeliveryError as error:
             # The installations are in the database: the whole gap is read again later.
             raise DatabaseUnreachableError(str(error)) from error
-        if installed is None:
-            return None
         stranger = author.workspace not in {workspace.rpartition(".")[2], installed.enterprise}
         user = SlackUser(
             account=author.account, home=author.workspace, workspace=workspace, stranger=stranger

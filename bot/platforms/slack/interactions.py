@@ -20,7 +20,6 @@ from bot.platforms.slack.people import (
     interacting_user_of,
     workspaces_of,
 )
-from bot.platforms.slack.problems import NOT_INSTALLED, RefusedError
 from bot.tasks import Tasks
 from bot.values import Json, Place
 
@@ -80,10 +79,7 @@ class SlackReceiver:
             RefusedError: The bot is in none of the workspaces that the payload names.
             DeliveryError: The installation cannot be looked up now.
         """
-        found = await self.clients.find(workspaces_of(body))
-        if found is None:
-            raise RefusedError(NOT_INSTALLED)
-        return found
+        return await self.clients.find(*workspaces_of(body))
 
     async def admit(self, body: Json, handle: "Handle") -> None:
         """Check access and handle an interaction once; errors are logged and sent to the user."""

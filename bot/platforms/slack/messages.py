@@ -13,13 +13,11 @@ from typing import Any
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.agent.sanitizer import one_line
-from bot.errors import DeliveryError
 from bot.platforms.messages import Attachment, PastMessage, Quoted, message_key
 from bot.platforms.messaging.attachments import FileHost
 from bot.platforms.messaging.texts import short_answer
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.people import Names, author_of
-from bot.platforms.slack.problems import NOT_INSTALLED
 from bot.platforms.slack.sending import Method, Sender
 from bot.platforms.slack.settings import API_URL
 from bot.values import Json, Place
@@ -183,9 +181,7 @@ class History:
         )
 
     async def _read_file(self, file: Json, workspace: str) -> bytes:
-        installed = await self._clients.installed(workspace)
-        if installed is None:
-            raise DeliveryError(NOT_INSTALLED, permanent=True)
+        _, installed = await self._clients.find(workspace)
         if file.get("file_access") == _ASK:
             answer = await self._sender.ask(
                 workspace, AsyncWebClient.files_info, file=str(file["id"])
@@ -201,9 +197,7 @@ class History:
         Raises:
             DeliveryError: The messages cannot be read.
         """
-        installed = await self._clients.installed(place.workspace)
-        if installed is None:
-            raise DeliveryError(NOT_INSTALLED, permanent=True)
+        _, installed = await self._clients.find(place.workspace)
         oldest = f"{after.timestamp():.6f}" if isinstance(after, datetime) else after
         method: Method = AsyncWebClient.conversations_history
         asked: dict[str, Any] = {"channel": place.channel, "limit": PAGE}

@@ -19,15 +19,16 @@ from slack_bolt.oauth.async_oauth_flow import AsyncOAuthFlow
 from slack_bolt.oauth.async_oauth_settings import AsyncOAuthSettings
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
-from slack_sdk.errors import SlackClientError
 from slack_sdk.oauth.installation_store import Installation
 
+from bot.errors import DeliveryError
 from bot.platforms.slack.clients import new_client
 from bot.platforms.slack.installations import (
     DatabaseStateStore,
     EncryptedInstallationStore,
     workspace_of,
 )
+from bot.platforms.slack.problems import made
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import Clock, utc_now
 
@@ -258,9 +259,9 @@ class InstallFlow(AsyncOAuthFlow):
         token = installation.bot_token or ""
         client = new_client(token, api_url=self._slack.api_url, session=self._session)
         try:
-            await client.auth_revoke()
-        except (SlackClientError, aiohttp.ClientError, OSError) as error:
-            log.warning("A token that is not wanted could not be revoked: %s", type(error).__name__)
+            await made(client.auth_revoke())
+        except DeliveryError as error:
+            log.warning("A token that is not wanted could not be revoked: %s", error)
         raise InstallRefusedError(refusal.filled(workspace=workspace))
 
     async def _succeeded(self, args: AsyncSuccessArgs) -> BoltResponse:

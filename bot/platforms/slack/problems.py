@@ -1,11 +1,13 @@
 """Classifies errors of requests to Slack by the possible reaction."""
 
 import logging
+from collections.abc import Awaitable
 from http import HTTPStatus
 from typing import Any
 
 import aiohttp
-from slack_sdk.errors import SlackApiError
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.errors import DeliveryError
 from bot.platforms.messaging import outlet
@@ -123,18 +125,24 @@ class RefusedError(outlet.RefusedError):
         return self.code in _TOKEN
 
 
-def problem_of(error: Exception) -> DeliveryError:
-    """Return the delivery error for an error of the SDK or the connection."""
-    match error:
-        case SlackApiError():
-            return _problem_of_response(error.response)
-        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
-            return DeliveryError(UNREACHABLE)
-        case _:
-            return DeliveryError(SILENT, fate_unknown=True)
+async def made(request: Awaitable[AsyncSlackResponse]) -> AsyncSlackResponse:
+    """Return the response to a request.
+
+    Raises:
+        RefusedError: Slack refuses the request permanently.
+        DeliveryError: The request failed and may succeed later.
+    """
+    try:
+        return await request
+    except SlackApiError as error:
+        raise _problem_of(error.response) from error
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise DeliveryError(UNREACHABLE) from error
+    except (SlackClientError, aiohttp.ClientError, OSError) as error:
+        raise DeliveryError(SILENT, fate_unknown=True) from error
 
 
-def _problem_of_response(response: Any) -> DeliveryError:
+def _problem_of(response: Any) -> DeliveryError:
     """Return the delivery error for a response of the SDK or of aiohttp."""
     status = int(getattr(response, "status_code", getattr(response, "status", 0)))
     data = getattr(response, "data", None)

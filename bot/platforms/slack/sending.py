@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import aiohttp
-from slack_sdk.errors import SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
@@ -19,7 +17,7 @@ from bot.platforms.messaging.pacing import Queues
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import blocks, problems, texts
 from bot.platforms.slack.clients import Clients, team_of
-from bot.platforms.slack.problems import RefusedError, problem_of
+from bot.platforms.slack.problems import RefusedError, made
 from bot.values import Identity, Json, Place
 
 log = logging.getLogger(__name__)
@@ -112,15 +110,15 @@ class Sender:
             RefusedError: Slack refuses the request permanently.
             DeliveryError: The request failed and may succeed later.
         """
-        client = await self._clients.client_for(workspace)
+        _, installed = await self._clients.find(workspace)
         try:
-            return await _made(method(client, **arguments))
+            return await made(method(installed.client, **arguments))
         except RefusedError as error:
             # The bot may have been reinstalled with another token.
-            fresh = await self._clients.fresh(workspace, client) if error.token_refused else None
+            fresh = await self._clients.fresh(workspace, installed) if error.token_refused else None
             if fresh is None:
                 raise
-        return await _made(method(fresh, **arguments))
+        return await made(method(fresh.client, **arguments))
 
     async def _send(
         self, place: Place, draft: Draft, method: Method, **where: object
@@ -363,13 +361,6 @@ class Sender:
             markdown_text=markdown or None,
             session_status=session,
         )
-
-
-async def _made(request: Awaitable[AsyncSlackResponse]) -> AsyncSlackResponse:
-    try:
-        return await request
-    except (SlackClientError, aiohttp.ClientError, OSError) as error:
-        raise problem_of(error) from error
 
 
 def thread_of(place: Place) -> Place:

@@ -8,13 +8,12 @@ from contextlib import asynccontextmanager
 import aiohttp
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
-from slack_sdk.errors import SlackClientError
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import logs
-from bot.errors import ConfigError, PlatformUnreachableError
-from bot.platforms.slack.problems import RefusedError, problem_of
+from bot.errors import ConfigError, DeliveryError, PlatformUnreachableError
+from bot.platforms.slack.problems import RefusedError, made
 from bot.platforms.slack.settings import SlackSettings
 
 log = logging.getLogger(__name__)
@@ -52,16 +51,15 @@ async def ask_for_connection(settings: SlackSettings, session: aiohttp.ClientSes
     assert settings.app_token is not None, "Socket Mode has been checked to have one."
     token = settings.app_token.get_secret_value().strip()
     try:
-        await app_client(settings, session).apps_connections_open(app_token=token)
-    except (SlackClientError, aiohttp.ClientError, OSError) as error:
-        problem = problem_of(error)
-        if not isinstance(problem, RefusedError):
-            raise PlatformUnreachableError(str(problem)) from error
-        if problem.code in _WRONG:
+        await made(app_client(settings, session).apps_connections_open(app_token=token))
+    except RefusedError as error:
+        if error.code in _WRONG:
             raise ConfigError(WRONG_TOKEN) from error
-        if problem.code == "missing_scope":
+        if error.code == "missing_scope":
             raise ConfigError(NO_SCOPE) from error
-        raise ConfigError(SOCKETS_OFF.format(code=problem.code)) from error
+        raise ConfigError(SOCKETS_OFF.format(code=error.code)) from error
+    except DeliveryError as error:
+        raise PlatformUnreachableError(str(error)) from error.__cause__
 
 
 @asynccontextmanager

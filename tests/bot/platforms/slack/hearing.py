@@ -207,7 +207,7 @@ async def counter(
     general, alice, bob = people(fake)
     async with open_session() as session:
         tasks = Tasks()
-        known = clients or _one_client(fake, new_client_of(fake, session))
+        known = clients or OneClient(installed_in(fake, new_client_of(fake, session)), fake.team.id)
         outlet = SlackOutlet(known, made, tasks, tempo=AT_ONCE, session=session)
         receiver = SlackReceiver(
             inbound=inbound,
@@ -241,13 +241,13 @@ def new_client_of(fake: FakeSlack, session: aiohttp.ClientSession) -> AsyncWebCl
     return new_client(fake.bot_token, api_url=fake.api_url, session=session)
 
 
-def installed_in(fake: FakeSlack) -> Installed:
+def installed_in(fake: FakeSlack, client: AsyncWebClient) -> Installed:
     """Return who the bot is in the first workspace."""
     me = fake.team.bot
     return Installed(
-        token=fake.bot_token, user=me.id, bot=me.bot_id, enterprise=fake.team.enterprise
+        client=client,
+        token=fake.bot_token,
+        user=me.id,
+        bot=me.bot_id,
+        enterprise=fake.team.enterprise,
     )
-
-
-def _one_client(fake: FakeSlack, client: AsyncWebClient) -> OneClient:
-    return OneClient(client, installed_in(fake), fake.team.id)

@@ -11,9 +11,11 @@ from typing import Any
 
 import aiohttp
 from slack_sdk.oauth.installation_store import Installation
+from slack_sdk.web.async_client import AsyncWebClient
 from yarl import URL
 
-from bot.platforms.slack.clients import Installed
+from bot.platforms.slack.clients import Clients, Installed
+from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.settings import SlackSettings
 from db.database import Database, DatabaseSettings, Transaction
 from tests.fakes.slack.oauth import Consent
@@ -47,11 +49,20 @@ def settings_for(
 def installed_as(grant: Grant) -> Installed:
     """Return what a new installation makes of the bot."""
     return Installed(
+        client=AsyncWebClient(grant.token),
         token=grant.token,
         user=grant.bot.id,
         bot=grant.bot.bot_id,
         enterprise=grant.enterprise,
     )
+
+
+async def found(clients: Clients, workspace: str) -> Installed | None:
+    """Return who the bot is in a workspace, if it is there."""
+    try:
+        return (await clients.find(workspace))[1]
+    except RefusedError:
+        return None
 
 
 def installation_of(grant: Grant) -> Installation:

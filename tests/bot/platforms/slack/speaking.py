@@ -58,6 +58,7 @@ class Stand:
 
     fake: FakeSlack
     client: AsyncWebClient
+    clients: OneClient
     tasks: Tasks
     outlet: SlackOutlet
     channel: Channel
@@ -93,9 +94,7 @@ class Stand:
 
     def after_a_restart(self) -> SlackOutlet:
         """Return another outlet, which knows nothing of what was said before."""
-        return SlackOutlet(
-            OneClient(self.client), settings_for(self.fake), self.tasks, tempo=AT_ONCE
-        )
+        return SlackOutlet(self.clients, settings_for(self.fake), self.tasks, tempo=AT_ONCE)
 
     async def in_direct(self, text: str = "hello") -> Place:
         """Let alice say something to the bot alone, and return where she is answered."""
@@ -196,11 +195,11 @@ async def stand(
         settings = settings_for(fake)
         tasks = Tasks()
         client = new_client(fake.bot_token, api_url=fake.api_url, session=session)
-        installed = Installed(token=fake.bot_token, user=fake.bot_user().id, bot="")
-        clients = OneClient(client, installed, fake.team.id)
+        installed = Installed(client=client, token=fake.bot_token, user=fake.bot_user().id, bot="")
+        clients = OneClient(installed, fake.team.id)
         outlet = SlackOutlet(clients, settings, tasks, tempo=tempo, budgets=budgets)
         try:
-            yield Stand(fake, client, tasks, outlet, channel, alice, bob, said)
+            yield Stand(fake, client, clients, tasks, outlet, channel, alice, bob, said)
         finally:
             outlet.status.close()
             await tasks.close()

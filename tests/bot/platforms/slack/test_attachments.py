@@ -7,16 +7,19 @@ from aiohttp import web
 
 from bot.errors import DeliveryError
 from bot.platforms.messages import Attachment
-from bot.platforms.slack.clients import Installed, OneClient, open_session
+from bot.platforms.slack.clients import Clients, Installed, OneClient, open_session
+from bot.platforms.slack.installations import EncryptedInstallationStore
 from bot.platforms.slack.messages import NO_SCOPE, History
 from bot.platforms.slack.problems import NOT_INSTALLED
 from bot.values import Json
+from db.database import Database
 from tests.bot.platforms.slack.hearing import Counter, counter, installed_in, new_client_of
+from tests.bot.platforms.slack.installing import settings_for
 from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.shapes import File
 
 
-def reader_of(at: Counter, clients: OneClient) -> History:
+def reader_of(at: Counter, clients: Clients) -> History:
     outlet = at.receiver.outlet
     return History(clients, outlet.sender, outlet.names, at.fake.api_url)
 
@@ -174,12 +177,12 @@ async def test_a_file_is_read_as_the_bot_of_the_workspace_where_it_was_shared(at
     asked: list[str] = []
 
     class Asked(OneClient):
-        async def installed(self, workspace: str) -> Installed | None:
-            asked.append(workspace)
-            return await super().installed(workspace)
+        async def find(self, *workspaces: str) -> tuple[str, Installed]:
+            asked.extend(workspaces)
+            return await super().find(*workspaces)
 
     async with open_session() as session:
-        clients = Asked(new_client_of(at.fake, session), installed_in(at.fake))
+        clients = Asked(installed_in(at.fake, new_client_of(at.fake, session)))
         reader = reader_of(at, clients)
         (attached,) = reader.files([on_slack(at).to_json()], "E11.T22")
 
@@ -188,9 +191,11 @@ async def test_a_file_is_read_as_the_bot_of_the_workspace_where_it_was_shared(at
     assert asked == ["E11.T22"]
 
 
-async def test_where_the_bot_was_removed_no_file_can_be_read(at: Counter) -> None:
+async def test_where_the_bot_was_removed_no_file_can_be_read(
+    at: Counter, database: Database
+) -> None:
     async with open_session() as session:
-        gone = OneClient(new_client_of(at.fake, session), None, at.fake.team.id)
+        gone = EncryptedInstallationStore(database, settings_for(at.fake), session)
         reader = reader_of(at, gone)
         (attached,) = reader.files([on_slack(at).to_json()], at.fake.team.id)
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import pytest
@@ -14,6 +14,7 @@ from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.slack import blocks, web
 from bot.platforms.slack.bolt import bolt_app
 from bot.platforms.slack.clients import Clients, Installed, open_session
+from bot.platforms.slack.problems import NOT_INSTALLED, RefusedError
 from bot.values import Identity, Json
 from tests.bot.platforms.slack.hearing import (
     Counter,
@@ -66,25 +67,20 @@ class Moody(Clients):
 
     def __init__(self, fake: FakeSlack, client: AsyncWebClient) -> None:
         self._fake = fake
-        self._client = client
+        self._installed = installed_in(fake, client)
         self.away = False
         self.asked = 0
 
-    async def client_for(self, workspace: str) -> AsyncWebClient:
-        return self._client
-
-    async def installed(self, workspace: str) -> Installed | None:
-        return installed_in(self._fake) if workspace == self._fake.team.id else None
-
-    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
+    async def fresh(self, workspace: str, refused: Installed) -> Installed | None:
         return None
 
-    async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
+    async def find(self, *workspaces: str) -> tuple[str, Installed]:
         self.asked += 1
         if self.away:
             raise DeliveryError("The database is away.")
-        found = [each for each in workspaces if each == self._fake.team.id]
-        return (found[0], installed_in(self._fake)) if found else None
+        if self._fake.team.id not in workspaces:
+            raise RefusedError(NOT_INSTALLED)
+        return self._fake.team.id, self._installed
 
     async def remove(self, workspace: str) -> None:
         raise NotImplementedError
@@ -395,9 +391,9 @@ async def test_what_cannot_be_placed_in_time_is_not_taken_and_not_done(slack: Fa
     go_on = asyncio.Event()
 
     class Slow(Moody):
-        async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
+        async def find(self, *workspaces: str) -> tuple[str, Installed]:
             await go_on.wait()
-            return await super().find(workspaces)
+            return await super().find(*workspaces)
 
     async with open_session() as session:
         clients = Slow(slack, new_client_of(slack, session))

@@ -14,7 +14,7 @@ from bot.platforms.slack.clients import (
     open_session,
     team_of,
 )
-from bot.platforms.slack.problems import ONCE
+from bot.platforms.slack.problems import NOT_INSTALLED, ONCE, RefusedError
 from tests.bot.platforms.slack.hearing import installed_in
 from tests.fakes.slack.server import FakeSlack
 
@@ -28,35 +28,32 @@ async def client(slack: FakeSlack) -> AsyncIterator[AsyncWebClient]:
 async def test_the_only_workspace_is_the_one_whatever_a_payload_names(
     slack: FakeSlack, client: AsyncWebClient
 ) -> None:
-    installed = installed_in(slack)
-    one = OneClient(client, installed, "T11")
+    installed = installed_in(slack, client)
+    one = OneClient(installed, "T11")
 
-    assert await one.find(["T99", "T11"]) == ("T11", installed)
-    assert await one.find([]) == ("T11", installed)
-    assert await one.installed("T99") is installed
-    assert await one.client_for("T99") is client
+    assert await one.find("T99", "T11") == ("T11", installed)
+    assert await one.find() == ("T11", installed)
 
 
 async def test_a_token_for_all_of_an_organisation_is_good_where_a_payload_came_from(
     slack: FakeSlack, client: AsyncWebClient
 ) -> None:
-    installed = installed_in(slack)
-    one = OneClient(client, installed)
+    installed = installed_in(slack, client)
+    one = OneClient(installed)
 
-    assert await one.find(iter(["E11.T22", "T22"])) == ("E11.T22", installed)
-    assert await one.find([]) is None
-
-
-async def test_where_nobody_hears_nothing_is_found(client: AsyncWebClient) -> None:
-    assert await OneClient(client, None, "T11").find(["T11"]) is None
+    assert await one.find("E11.T22", "T22") == ("E11.T22", installed)
+    with pytest.raises(RefusedError, match=NOT_INSTALLED):
+        await one.find()
 
 
 def test_a_workspace_is_known_by_its_team_also_within_an_organisation() -> None:
     assert team_of("T11") == team_of("E11.T11") == "T11"
 
 
-def test_a_token_is_not_shown_where_objects_are_printed(slack: FakeSlack) -> None:
-    assert slack.bot_token not in repr(installed_in(slack))
+def test_a_token_is_not_shown_where_objects_are_printed(
+    slack: FakeSlack, client: AsyncWebClient
+) -> None:
+    assert slack.bot_token not in repr(installed_in(slack, client))
 
 
 # --- what is tried again --------------------------------------------------------------------------

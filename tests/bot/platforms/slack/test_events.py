@@ -69,7 +69,7 @@ async def told(
 ) -> AsyncIterator[Counter]:
     async with open_session() as session:
         client = new_client_of(slack, session)
-        clients = NotingClients(client, installed_in(slack), slack.team.id)
+        clients = NotingClients(installed_in(slack, client), slack.team.id)
         clients.removals = removals
         async with (
             counter(slack, inbound, clients=clients, ack_seconds=0.2) as at,

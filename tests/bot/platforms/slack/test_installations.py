@@ -27,6 +27,7 @@ from db.database import Database, DatabaseSettings
 from db.tables import slack_installs as table
 from tests.bot.platforms.slack.installing import (
     SlowDatabase,
+    found,
     installation_of,
     installed_as,
     new_key,
@@ -86,8 +87,8 @@ def fleet(slack: FakeSlack, database: Database, session: aiohttp.ClientSession) 
 
 async def team_of(clients: Clients, workspace: str) -> str:
     """Return where Slack says that the bot speaks."""
-    client = await clients.client_for(workspace)
-    return str((await client.auth_test())["team_id"])
+    _, installed = await clients.find(workspace)
+    return str((await installed.client.auth_test())["team_id"])
 
 
 async def test_everywhere_the_bot_speaks_with_the_token_of_that_workspace(fleet: Fleet) -> None:
@@ -97,7 +98,7 @@ async def test_everywhere_the_bot_speaks_with_the_token_of_that_workspace(fleet:
     expected = [await fleet.install(installs, team) for team in (fleet.slack.team, other, inside)]
 
     names = [fleet.slack.team.id, other.id, inside.id]
-    assert [await installs.installed(name) for name in names] == expected
+    assert [await found(installs, name) for name in names] == expected
     assert [await team_of(installs, name) for name in names] == names
     assert expected[2].enterprise == "E0ORG"
 
@@ -109,11 +110,11 @@ async def test_what_is_installed_for_an_organisation_is_there_in_all_of_its_work
     installs = fleet.process()
     expected = await fleet.install(installs, inside, org_wide=True)
 
-    assert await installs.installed(f"E0ORG.{inside.id}") == expected
-    assert await installs.installed("E0ORG.T0SISTER") == expected
+    assert await found(installs, f"E0ORG.{inside.id}") == expected
+    assert await found(installs, "E0ORG.T0SISTER") == expected
     assert await team_of(installs, "E0ORG.T0SISTER") == "E0ORG"
-    assert await installs.installed(inside.id) is None
-    assert await installs.installed(f"E0OTHER.{inside.id}") is None
+    assert await found(installs, inside.id) is None
+    assert await found(installs, f"E0OTHER.{inside.id}") is None
 
 
 async def test_the_first_workspace_is_found_where_the_bot_is(fleet: Fleet) -> None:
@@ -121,38 +122,38 @@ async def test_the_first_workspace_is_found_where_the_bot_is(fleet: Fleet) -> No
     ours = await fleet.install(installs, fleet.slack.team)
     here = fleet.slack.team.id
 
-    assert await installs.find(["E0ORG.T0A", "T0A", here, "T0B"]) == (here, ours)
-    assert await installs.find(["T0A", "T0B"]) is None
-    assert await installs.find([]) is None
+    assert await installs.find("E0ORG.T0A", "T0A", here, "T0B") == (here, ours)
+    for nowhere_else in (("T0A", "T0B"), ()):
+        with pytest.raises(RefusedError, match=NOT_INSTALLED):
+            await installs.find(*nowhere_else)
 
 
 async def test_where_the_bot_is_not_nothing_can_be_said(fleet: Fleet) -> None:
     installs = fleet.process()
 
     with pytest.raises(RefusedError, match=NOT_INSTALLED) as caught:
-        await installs.client_for("T0NOWHERE")
+        await installs.find("T0NOWHERE")
 
     assert caught.value.permanent
-    assert await installs.installed("T0NOWHERE") is None
 
 
 async def test_another_apps_installations_are_not_ours(fleet: Fleet) -> None:
     await fleet.install(fleet.process(client_id="999.888"), fleet.slack.team)
 
-    assert await fleet.process().installed(fleet.slack.team.id) is None
+    assert await found(fleet.process(), fleet.slack.team.id) is None
 
 
 async def test_an_installation_counts_at_once_and_replaces_the_one_before(fleet: Fleet) -> None:
     installs, here = fleet.process(), fleet.slack.team.id
-    before = await installs.installed(here)
+    before = await found(installs, here)
     first = await fleet.install(installs, fleet.slack.team)
-    then = await installs.installed(here)
+    then = await found(installs, here)
     second = await fleet.install(installs, fleet.slack.team)
 
     assert (before, then) == (None, first)
     assert first.token != second.token
-    assert await installs.installed(here) == second
-    assert (await installs.client_for(here)).token == second.token
+    assert await found(installs, here) == second
+    assert (await installs.find(here))[1].client.token == second.token
     assert len(await rows(fleet.database)) == 1
 
 
@@ -161,7 +162,7 @@ async def test_where_slack_refuses_a_token_the_newest_one_is_taken(fleet: Fleet)
     channel = fleet.slack.add_channel("general")
     here, there = fleet.process(), fleet.process()
     await fleet.install(here, team)
-    old = await there.client_for(team.id)
+    _, old = await there.find(team.id)
     assert team.grant is not None
     team.grant.revoked = "token_revoked"
     await fleet.install(here, team)
@@ -170,34 +171,33 @@ async def test_where_slack_refuses_a_token_the_newest_one_is_taken(fleet: Fleet)
 
     assert [message.ts for message in fleet.slack.said(channel)] == [posted]
     assert await there.fresh(team.id, old) is not None
-    assert await there.fresh(team.id, await there.client_for(team.id)) is None
+    assert await there.fresh(team.id, (await there.find(team.id))[1]) is None
 
 
 async def test_other_processes_hear_of_an_installation_within_seconds(fleet: Fleet) -> None:
     one, two = fleet.process(), fleet.process()
-    assert await two.installed(fleet.slack.team.id) is None
+    assert await found(two, fleet.slack.team.id) is None
 
     ours = await fleet.install(one, fleet.slack.team)
     fleet.monotonic.seconds += ABSENCE_SECONDS
 
-    assert await two.installed(fleet.slack.team.id) == ours
+    assert await found(two, fleet.slack.team.id) == ours
 
 
 async def test_the_database_is_asked_once_a_minute(fleet: Fleet) -> None:
     installs = fleet.process()
     ours = await fleet.install(installs, fleet.slack.team)
-    client = await installs.client_for(fleet.slack.team.id)
+    _, first = await installs.find(fleet.slack.team.id)
     async with fleet.database.transaction() as tx:
         await tx.execute(table.delete())
 
     fleet.monotonic.seconds += CACHE_SECONDS - 1
-    kept = await installs.installed(fleet.slack.team.id)
-    same = await installs.client_for(fleet.slack.team.id)
+    _, kept = await installs.find(fleet.slack.team.id)
     fleet.monotonic.seconds += 1
 
     assert kept == ours
-    assert same is client
-    assert await installs.installed(fleet.slack.team.id) is None
+    assert kept is first
+    assert await found(installs, fleet.slack.team.id) is None
 
 
 async def test_only_so_many_workspaces_are_kept_in_mind(
@@ -206,7 +206,7 @@ async def test_only_so_many_workspaces_are_kept_in_mind(
     async with Database.open(DatabaseSettings(url=sqlite_url)) as database:
         installs = Fleet(slack, database, session).process()
         for number in range(MAX_CACHED_WORKSPACES + 10):
-            await installs.installed(f"T{number}")
+            await found(installs, f"T{number}")
 
     assert len(installs._cache) == MAX_CACHED_WORKSPACES
 
@@ -223,18 +223,16 @@ async def test_whoever_removes_the_bot_is_forgotten_by_every_process(
     one, two = fleet.process(), fleet.process()
     stays = await fleet.install(one, fleet.slack.team)
     await fleet.install(one, team, org_wide=org_wide)
-    await two.installed(place)
+    await found(two, place)
 
     await fleet.slack.uninstall(team)
     await one.remove(place)
     await one.remove(place)
 
-    assert await one.installed(place) is None
-    with pytest.raises(RefusedError, match=NOT_INSTALLED):
-        await one.client_for(place)
+    assert await found(one, place) is None
     fleet.monotonic.seconds += CACHE_SECONDS
-    assert await two.installed(place) is None
-    assert await one.installed(fleet.slack.team.id) == stays
+    assert await found(two, place) is None
+    assert await found(one, fleet.slack.team.id) == stays
 
 
 async def test_a_token_that_was_revoked_is_forgotten(fleet: Fleet) -> None:
@@ -244,7 +242,7 @@ async def test_a_token_that_was_revoked_is_forgotten(fleet: Fleet) -> None:
     await fleet.slack.revoke_tokens(fleet.slack.team)
     await installs.remove(fleet.slack.team.id)
 
-    assert await installs.installed(fleet.slack.team.id) is None
+    assert await found(installs, fleet.slack.team.id) is None
     assert await rows(fleet.database) == []
 
 
@@ -256,7 +254,7 @@ async def test_news_that_come_after_the_next_installation_remove_nothing(fleet: 
 
     await installs.remove(fleet.slack.team.id)
 
-    assert await installs.installed(fleet.slack.team.id) == again
+    assert await found(installs, fleet.slack.team.id) == again
 
 
 async def test_nothing_is_removed_while_slack_cannot_say_whether_the_token_is_good(
@@ -270,7 +268,7 @@ async def test_nothing_is_removed_while_slack_cannot_say_whether_the_token_is_go
         await installs.remove(fleet.slack.team.id)
 
     assert not caught.value.permanent
-    assert await installs.installed(fleet.slack.team.id) == ours
+    assert await found(installs, fleet.slack.team.id) == ours
 
 
 async def test_what_was_read_before_a_removal_is_not_believed_after_it(
@@ -283,14 +281,14 @@ async def test_what_was_read_before_a_removal_is_not_believed_after_it(
         await slack.uninstall(slack.team)
         database.delay()
         async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-            reading = group.create_task(installs.installed(slack.team.id))
+            reading = group.create_task(found(installs, slack.team.id))
             assert database.read is not None
             await database.read.wait()
             await installs.remove(slack.team.id)
             database.on.set()
 
         assert reading.result() == ours
-        assert await installs.installed(slack.team.id) is None
+        assert await found(installs, slack.team.id) is None
 
 
 # --- encrypted ----------------------------------------------------------------------------------
@@ -338,10 +336,8 @@ async def test_with_another_key_the_bot_is_nowhere_and_the_log_says_what_to_do(
     ours = await fleet.install(fleet.process(key=key), fleet.slack.team)
     changed = fleet.process(key=new_key())
 
-    assert await changed.installed(here) is None
-    assert await changed.installed(here) is None
-    with pytest.raises(RefusedError, match=NOT_INSTALLED):
-        await changed.client_for(here)
+    assert await found(changed, here) is None
+    assert await found(changed, here) is None
     [record] = [
         each
         for each in caplog.records
@@ -350,7 +346,7 @@ async def test_with_another_key_the_bot_is_nowhere_and_the_log_says_what_to_do(
     assert here in record.getMessage()
     assert "Put the old key back" in record.getMessage()
     assert "https://bot.example/slack/install" in record.getMessage()
-    assert await fleet.process(key=key).installed(here) == ours
+    assert await found(fleet.process(key=key), here) == ours
 
 
 async def test_with_another_key_the_bot_can_be_installed_anew_and_removed(fleet: Fleet) -> None:
@@ -359,10 +355,10 @@ async def test_with_another_key_the_bot_can_be_installed_anew_and_removed(fleet:
     changed = fleet.process(key=new_key())
 
     again = await fleet.install(changed, fleet.slack.team)
-    found = await changed.installed(here)
+    then = await found(changed, here)
     await fleet.process().remove(here)
 
-    assert found == again
+    assert then == again
     assert await rows(fleet.database) == []
 
 
@@ -383,9 +379,7 @@ async def test_while_the_database_is_out_of_reach_everything_is_for_later(
     assert slack.team.grant is not None
     async with cut_off(slack, session) as installs:
         for attempt in (
-            installs.installed("T1"),
-            installs.client_for("T1"),
-            installs.find(["T1"]),
+            installs.find("T1"),
             installs.remove("T1"),
             installs.async_save(installation_of(slack.team.grant)),
         ):

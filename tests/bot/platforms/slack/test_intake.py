@@ -10,11 +10,14 @@ from bot.errors import BotError, DeliveryError
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.messages import Quoted
 from bot.platforms.messaging.intake import AGAIN, NO_TEXT, NOT_YOU, TELL_AGAIN_SECONDS, TROUBLE
-from bot.platforms.slack.clients import OneClient, open_session
+from bot.platforms.slack.clients import open_session
+from bot.platforms.slack.installations import EncryptedInstallationStore
 from bot.platforms.slack.people import NO_DIRECT_MESSAGES, SlackAccessPolicy
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.sending import Draft
 from bot.values import Json, Place
+from db.database import Database
+from tests.bot.platforms.slack import installing
 from tests.bot.platforms.slack.hearing import (
     Counter,
     Here,
@@ -22,7 +25,6 @@ from tests.bot.platforms.slack.hearing import (
     connected,
     counter,
     listening,
-    new_client_of,
     people,
     settings_for,
 )
@@ -527,9 +529,9 @@ async def test_direct_messages_can_be_switched_off(slack: FakeSlack) -> None:
         assert len(here.inbound.heard) == 1
 
 
-async def test_where_the_bot_is_not_nothing_is_heard(slack: FakeSlack) -> None:
+async def test_where_the_bot_is_not_nothing_is_heard(slack: FakeSlack, database: Database) -> None:
     async with open_session() as session:
-        nowhere = OneClient(new_client_of(slack, session), None, slack.team.id)
+        nowhere = EncryptedInstallationStore(database, installing.settings_for(slack), session)
         async with counter(slack, clients=nowhere) as at:
             said = await slack.say(at.alice, at.general, "hello", mention=True)
             with pytest.raises(RefusedError, match="not installed"):

@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import CommandReply, Incoming
@@ -14,6 +13,7 @@ from bot.platforms.messaging.intake import NOT_YOU, TROUBLE
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.interactions import ACK_SECONDS, AdmittedInteraction
 from bot.platforms.slack.people import NO_DIRECT_MESSAGES, NOT_THIS_CHANNEL, NOT_THIS_WORKSPACE
+from bot.platforms.slack.problems import NOT_INSTALLED, RefusedError
 from bot.values import Identity, Json, Place
 from tests.bot.platforms.slack.hearing import (
     Counter,
@@ -39,18 +39,10 @@ class Elsewhere(Clients):
     def __init__(self, error: DeliveryError | None = None) -> None:
         self.error = error
 
-    async def client_for(self, workspace: str) -> AsyncWebClient:
-        raise DeliveryError("It is not installed.", permanent=True)
+    async def find(self, *workspaces: str) -> tuple[str, Installed]:
+        raise self.error or RefusedError(NOT_INSTALLED)
 
-    async def installed(self, workspace: str) -> Installed | None:
-        return None
-
-    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
-        return None
-
-    async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
-        if self.error is not None:
-            raise self.error
+    async def fresh(self, workspace: str, refused: Installed) -> Installed | None:
         return None
 
     async def remove(self, workspace: str) -> None:

@@ -17,11 +17,11 @@ class AwayAtFirst(OneClient):
 
     away = True
 
-    async def installed(self, workspace: str) -> Installed | None:
+    async def find(self, *workspaces: str) -> tuple[str, Installed]:
         if self.away:
             self.away = False
             raise DeliveryError("The database is unavailable.")
-        return await super().installed(workspace)
+        return await super().find(*workspaces)
 
 
 async def test_a_message_whose_workspace_could_not_be_looked_up_is_received_the_next_time(
@@ -29,7 +29,7 @@ async def test_a_message_whose_workspace_could_not_be_looked_up_is_received_the_
 ) -> None:
     async with open_session() as session:
         client = new_client_of(slack, session)
-        clients = AwayAtFirst(client, installed_in(slack), slack.team.id)
+        clients = AwayAtFirst(installed_in(slack, client), slack.team.id)
         async with counter(slack, clients=clients) as at:
             message = PastMessage(
                 event_id="message 1",

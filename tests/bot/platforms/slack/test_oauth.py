@@ -28,6 +28,7 @@ from db.tables import slack_installs, slack_states
 from tests.bot.platforms.slack.installing import (
     Browser,
     ShownQuestion,
+    found,
     installed_as,
     nowhere,
     settings_for,
@@ -141,13 +142,13 @@ async def test_a_workspace_installs_the_bot_and_it_speaks_there(bot: Bot) -> Non
     page = await bot.slack.install(bot.page, team)
 
     assert team.grant is not None
-    client = await bot.installs.client_for(team.id)
+    _, here = await bot.installs.find(team.id)
     assert "The bot is installed" in page
     assert "workspace Other" in page
-    assert await bot.installs.installed(team.id) == installed_as(team.grant)
-    assert (await client.auth_test())["team_id"] == team.id
+    assert await found(bot.installs, team.id) == installed_as(team.grant)
+    assert (await here.client.auth_test())["team_id"] == team.id
     assert team.grant.scopes == list(BOT_SCOPES)
-    assert await bot.installs.installed(bot.slack.team.id) is None
+    assert await found(bot.installs, bot.slack.team.id) is None
 
 
 async def test_an_organisation_installs_the_bot_in_all_of_its_workspaces(bot: Bot) -> None:
@@ -157,8 +158,8 @@ async def test_an_organisation_installs_the_bot_in_all_of_its_workspaces(bot: Bo
 
     assert team.grant is not None
     assert "organisation The organisation" in text_of(page)
-    assert await bot.installs.installed(f"E0ORG.{team.id}") == installed_as(team.grant)
-    assert await bot.installs.installed(team.id) is None
+    assert await found(bot.installs, f"E0ORG.{team.id}") == installed_as(team.grant)
+    assert await found(bot.installs, team.id) is None
 
 
 async def test_a_workspace_of_an_organisation_may_install_the_bot_for_itself(bot: Bot) -> None:
@@ -166,10 +167,10 @@ async def test_a_workspace_of_an_organisation_may_install_the_bot_for_itself(bot
 
     await bot.install(team)
 
-    installed = await bot.installs.installed(team.id)
+    installed = await found(bot.installs, team.id)
     assert installed is not None
     assert installed.enterprise == "E0ORG"
-    assert await bot.installs.installed(f"E0ORG.{team.id}") is None
+    assert await found(bot.installs, f"E0ORG.{team.id}") is None
 
 
 async def test_the_last_page_says_what_to_do_next_and_ends_the_visit(bot: Bot) -> None:
@@ -203,12 +204,12 @@ async def test_the_offer_leads_to_slack_and_nowhere_else_whatever_the_request_sa
 
 async def test_installing_again_replaces_what_was_there(bot: Bot) -> None:
     await bot.install(bot.slack.team)
-    before = await bot.installs.installed(bot.slack.team.id)
+    before = await found(bot.installs, bot.slack.team.id)
 
     await bot.install(bot.slack.team)
 
     assert bot.slack.team.grant is not None
-    after = await bot.installs.installed(bot.slack.team.id)
+    after = await found(bot.installs, bot.slack.team.id)
     assert after == installed_as(bot.slack.team.grant)
     assert before != after
     assert await bot.count(slack_installs) == 1
@@ -222,7 +223,7 @@ async def test_what_one_process_has_begun_another_one_finishes(bot: Bot) -> None
     page = await browser.back(await browser.agreed(bot.slack.team))
 
     assert page.status == 200
-    assert await bot.installs.installed(bot.slack.team.id) is not None
+    assert await found(bot.installs, bot.slack.team.id) is not None
 
 
 # --- what is not right --------------------------------------------------------------------------
@@ -278,14 +279,14 @@ async def test_an_installation_is_finished_once(bot: Bot) -> None:
     await browser.offered()
     url = await browser.agreed(bot.slack.team)
     await browser.back(url)
-    once = await bot.installs.installed(bot.slack.team.id)
+    once = await found(bot.installs, bot.slack.team.id)
 
     page = await browser.back(url)
 
     assert page.status == 401
     assert "This installation is over" in text_of(page)
     assert len(bot.slack.called("oauth.v2.access")) == 1
-    assert await bot.installs.installed(bot.slack.team.id) == once
+    assert await found(bot.installs, bot.slack.team.id) == once
 
 
 async def test_installations_that_are_never_finished_are_forgotten(bot: Bot) -> None:
@@ -429,7 +430,7 @@ async def test_a_workspace_that_may_have_the_bot_is_named_or_its_organisation(
     page = await bot.install(team)
 
     assert page.status == 200
-    assert await bot.installs.installed(team.id) is not None
+    assert await found(bot.installs, team.id) is not None
     assert revoked(bot.slack) == set()
 
 

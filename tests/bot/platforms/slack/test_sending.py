@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.slack.clients import OneClient, new_client, open_session
+from bot.platforms.slack.clients import Installed, new_client, open_session
 from bot.platforms.slack.problems import CHANNEL_GONE, THREAD_GONE, USER_GONE, RefusedError
 from bot.platforms.slack.sending import Draft, Sender, made_harmless
 from bot.platforms.slack.texts import harmless, parts_of
@@ -47,8 +47,8 @@ async def test_a_slack_that_cannot_be_reached_has_taken_nothing(room: Stand) -> 
         nowhere = new_client("xoxb-1", api_url="http://127.0.0.1:9/api/", session=session)
 
         class Nowhere:
-            async def client_for(self, workspace: str) -> object:
-                return nowhere
+            async def find(self, workspace: str) -> tuple[str, Installed]:
+                return workspace, Installed(client=nowhere, token="xoxb-1", user="U1", bot="")
 
         with pytest.raises(DeliveryError) as caught:
             await Sender(Nowhere()).post(room.place, HELLO)  # type: ignore[arg-type]
@@ -240,7 +240,7 @@ async def test_long_texts_are_made_harmless_as_short_ones_are() -> None:
 
 async def test_while_slack_wants_to_be_left_alone_nothing_is_edited(room: Stand) -> None:
     now = 100.0
-    sender = Sender(OneClient(room.client), monotonic=lambda: now)
+    sender = Sender(room.clients, monotonic=lambda: now)
     message_id = await sender.post(room.place, HELLO)
     room.fake.fail("chat.update", error="ratelimited", status=429, retry_after=30)
     with pytest.raises(DeliveryError) as caught:
