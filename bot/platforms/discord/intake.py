@@ -1,7 +1,6 @@
 """Receives Discord messages, selects those for the bot and passes them to the core."""
 
 import logging
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -41,6 +40,7 @@ from bot.platforms.messaging.intake import (
     MessageReceiver,
     ReceivedMessage,
 )
+from bot.platforms.messaging.recent import Recent
 from bot.tasks import Tasks
 from bot.values import Place
 
@@ -144,7 +144,7 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
         super().__init__(inbound, client.access, tasks, pauses=pauses)
         self._client = client
         self._sender = Sender(client)
-        self._fetched_channels: OrderedDict[int, object] = OrderedDict()
+        self._fetched_channels: Recent[int, object] = Recent(KNOWN_CHANNELS)
         shards = ",".join(map(str, client.settings.shard_ids))
         self.listener = f"discord:{shards}" if shards else "discord"
 
@@ -256,8 +256,6 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
             except UNSENT as error:
                 log.info("The channel %s is unknown: %s", channel.id, error)
                 return channel
-            if len(self._fetched_channels) > KNOWN_CHANNELS:
-                self._fetched_channels.popitem(last=False)
         return self._fetched_channels[channel.id]
 
     async def _answer(

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import OrderedDict
 
 import discord
 
@@ -11,6 +10,7 @@ from bot.platforms.discord.problems import THREAD_EXISTS, UNKNOWN_MESSAGE
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.texts import thread_name
 from bot.platforms.messaging.outlet import RefusedError
+from bot.platforms.messaging.recent import Recent
 from bot.tasks import Tasks
 from bot.values import Place
 
@@ -53,7 +53,7 @@ class Threads:
         self._sender = sender
         self._tasks = tasks
         self._open_seconds = open_seconds
-        self._usable: OrderedDict[str, bool] = OrderedDict()
+        self._usable: Recent[str, bool] = Recent(REMEMBERED)
         self._under_way: dict[str, asyncio.Task[bool | DeliveryError]] = {}
 
     async def ready(self, place: Place) -> bool:
@@ -97,8 +97,6 @@ class Threads:
                 return error
             usable = await self._exists(place)
         self._usable[place.thread] = usable
-        if len(self._usable) > REMEMBERED:
-            self._usable.popitem(last=False)
         return usable
 
     async def _exists(self, place: Place) -> bool:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from bot.errors import BotError, DatabaseUnreachableError
 from bot.platforms.base import CommandReply, InboundHandler, Incoming
 from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.pacing import Queues
+from bot.platforms.messaging.recent import Recent
 from bot.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Deduplicator:
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._now = monotonic
-        self._last: OrderedDict[Hashable, float] = OrderedDict()
+        self._last: Recent[Hashable, float] = Recent(REMEMBERED)
         self._under_way: set[asyncio.Task[object]] = set()
 
     def first(self, key: Hashable, *, again_after: float = float("inf")) -> bool:
@@ -76,9 +76,6 @@ class Deduplicator:
         if last is not None and now - last < again_after:
             return False
         self._last[key] = now
-        self._last.move_to_end(key)
-        if len(self._last) > REMEMBERED:
-            self._last.popitem(last=False)
         return True
 
     def forget(self, key: Hashable) -> None:

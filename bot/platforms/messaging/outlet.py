@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +19,7 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.messaging.cards import CardMessage
+from bot.platforms.messaging.recent import Recent
 from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Acknowledgements:
     """
 
     def __init__(self) -> None:
-        self._marks: OrderedDict[Place, _Mark] = OrderedDict()
+        self._marks: Recent[Place, _Mark] = Recent(REMEMBERED)
 
     async def put(self, place: Place, show: Callable[[], Awaitable[bool]]) -> None:
         """Mark a message, unless it was answered meanwhile.
@@ -142,11 +142,8 @@ class Acknowledgements:
             log.info("It is still shown that a message was received: %s", error)
 
     def _of(self, place: Place) -> _Mark:
-        mark = self._marks.setdefault(place, _Mark())
-        self._marks.move_to_end(place)
-        if len(self._marks) > REMEMBERED:
-            self._marks.popitem(last=False)
-        return mark
+        self._marks[place] = self._marks.get(place) or _Mark()
+        return self._marks[place]
 
 
 class MessagingOutlet(ABC):

@@ -3,7 +3,6 @@
 import logging
 import time
 import uuid
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -17,6 +16,7 @@ from slack_sdk.oauth.state_store.async_state_store import AsyncOAuthStateStore
 from sqlalchemy.exc import DBAPIError
 
 from bot.errors import DatabaseUnreachableError, DeliveryError
+from bot.platforms.messaging.recent import Recent
 from bot.platforms.slack.clients import Installed, new_client
 from bot.platforms.slack.problems import NOT_INSTALLED, RefusedError, made
 from bot.platforms.slack.settings import SlackSettings
@@ -87,7 +87,7 @@ class EncryptedInstallationStore(AsyncInstallationStore):
         self._monotonic = monotonic
         self._now = now
         #: The lookups in the database, each with its time of expiry.
-        self._cache: OrderedDict[str, tuple[Installed | None, float]] = OrderedDict()
+        self._cache: Recent[str, tuple[Installed | None, float]] = Recent(MAX_CACHED_WORKSPACES)
         self._changes = 0
 
     # -- clients ---------------------------------------------------------------------------------
@@ -181,9 +181,6 @@ class EncryptedInstallationStore(AsyncInstallationStore):
         # Do not cache a value that was read before a change.
         if changes == self._changes:
             self._cache[key] = (installed, self._monotonic() + seconds)
-            self._cache.move_to_end(key)
-            if len(self._cache) > MAX_CACHED_WORKSPACES:
-                self._cache.popitem(last=False)
         return installed
 
     async def _read(self, key: str) -> tuple[Install | None, Installed | None]:

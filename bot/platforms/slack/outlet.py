@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +20,7 @@ from bot.platforms.base import (
 )
 from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
+from bot.platforms.messaging.recent import Recent
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.messaging.texts import KEPT, decision
 from bot.platforms.slack import blocks, texts
@@ -98,7 +98,7 @@ class SlackOutlet(MessagingOutlet):
         self.answers = PrivateAnswers(self.sender, session)
         self.budgets = budgets or WorkspaceBudgets()
         #: `None` for a question that is shown as answered already.
-        self._questions: OrderedDict[str, ShownQuestion | None] = OrderedDict()
+        self._questions: Recent[str, ShownQuestion | None] = Recent(QUESTIONS_KEPT)
         self.names = Names(self.sender)
         self.reader = History(clients, self.sender, self.names, settings.api_url)
         self.status = Status(self.sender, tasks, refresh_seconds=tempo.refresh_seconds)
@@ -143,7 +143,7 @@ class SlackOutlet(MessagingOutlet):
         shown = self._questions.get(confirmation_id, shown)
         if shown is None:
             return
-        self._keep(confirmation_id, None)
+        self._questions[confirmation_id] = None
         draft = Draft(blocks=blocks.answered_blocks(shown.mrkdwn, outcome), mrkdwn=shown.mrkdwn)
         try:
             await self.budgets.edits[shown.place.workspace].turn()
@@ -196,7 +196,7 @@ class SlackOutlet(MessagingOutlet):
             DeliveryError: The owner cannot be asked; the answer is then no.
         """
         if confirmation.message_id:
-            self._keep(confirmation.id, await self._shown(confirmation))
+            self._questions[confirmation.id] = await self._shown(confirmation)
             seconds = confirmation.expires_in_seconds
             self.status.asked(confirmation.place, confirmation.id, seconds)
             return confirmation.message_id
@@ -220,8 +220,8 @@ class SlackOutlet(MessagingOutlet):
                 mrkdwn=texts.question_twin(confirmation, text),
             )
             asked = await self.sender.post(route.place, draft)
-            self._keep(
-                confirmation.id, ShownQuestion(place=route.place, message_id=asked, mrkdwn=text)
+            self._questions[confirmation.id] = ShownQuestion(
+                place=route.place, message_id=asked, mrkdwn=text
             )
             self.status.asked(route.place, confirmation.id, confirmation.expires_in_seconds)
             return (*before, asked)
@@ -246,11 +246,6 @@ class SlackOutlet(MessagingOutlet):
         if len(text) > texts.MOST_IN_SECTION:
             text = ABOVE
         return ShownQuestion(place=question.place, message_id=question.message_id, mrkdwn=text)
-
-    def _keep(self, confirmation_id: str, shown: ShownQuestion | None) -> None:
-        self._questions[confirmation_id] = shown
-        if len(self._questions) > QUESTIONS_KEPT:
-            self._questions.popitem(last=False)
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Send a short text to one user: as an ephemeral message in the place, or directly.

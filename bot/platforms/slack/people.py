@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from bot.agent.sanitizer import one_line
 from bot.errors import DeliveryError
 from bot.platforms.messaging import intake
 from bot.platforms.messaging.intake import NOT_YOU, AccessRefusal, Deduplicator
+from bot.platforms.messaging.recent import Recent
 from bot.platforms.slack.sending import Sender
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import Identity, Json, Place
@@ -192,7 +192,7 @@ class Names:
     def __init__(self, sender: Sender, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._sender = sender
         self._now = monotonic
-        self._names: OrderedDict[tuple[str, str], tuple[str, float]] = OrderedDict()
+        self._names: Recent[tuple[str, str], tuple[str, float]] = Recent(MAX_CACHED_NAMES)
 
     async def of(self, user: SlackUser) -> str:
         """Return the name of a user, within `ASK_SECONDS`. Never raises."""
@@ -215,7 +215,4 @@ class Names:
         asked = next((line for line in lines if line), "")
         seconds = CACHE_SECONDS if asked else RETRY_SECONDS
         self._names[key] = (asked or name or user.account, self._now() + seconds)
-        self._names.move_to_end(key)
-        if len(self._names) > MAX_CACHED_NAMES:
-            self._names.popitem(last=False)
         return self._names[key][0]
