@@ -1,6 +1,5 @@
 """Handles slash commands, clicks, menus and forms; their state is in the payload, not in memory."""
 
-import asyncio
 import json
 import logging
 import re
@@ -57,21 +56,26 @@ def register(app: AsyncApp, receiver: SlackReceiver, settings: SlackSettings) ->
     """Register the handlers of slash commands, clicks and forms."""
 
     @app.command(_ANY)
-    async def on_command(body: Json, ack: AsyncAck) -> None:
-        await receiver.within_timeout(_typed(receiver, settings, body), "a Slack command")
-        await ack()
+    @receiver.in_time
+    async def on_command(body: Json, _: AsyncAck) -> None:
+        await _typed(receiver, settings, body)
 
     @app.action(_ANY)
-    async def on_action(body: Json, ack: AsyncAck) -> None:
-        await receiver.within_timeout(_clicked(receiver, body), "a Slack click")
-        await ack()
+    @receiver.in_time
+    async def on_action(body: Json, _: AsyncAck) -> None:
+        """Handle a click or a choice from a menu, unless no message of ours has such a button."""
+        for action in body.get("actions") or ():
+            clicked = f"{action.get('action_id')} {action.get('value') or ''}"
+            for known, handle in _BUTTONS.items():
+                if known.fullmatch(clicked):
+                    await receiver.admit(body, partial(handle, body=body, action=action))
+                    return
+            log.info("Nobody knows the button %s", action.get("action_id"))
 
     @app.view(_ANY)
+    @receiver.in_time
     async def on_view(body: Json, ack: AsyncAck) -> None:
-        if wrong := await _submitted(receiver, body):
-            await ack(response_action="errors", errors=wrong)
-        else:
-            await ack()
+        await _submitted(receiver, body, ack)
 
 
 # --- slash commands -----------------------------------------------------------------------------
@@ -125,26 +129,15 @@ async def _ask_for_rest(
 # --- clicks, menus and forms --------------------------------------------------------------------
 
 
-async def _clicked(receiver: SlackReceiver, body: Json) -> None:
-    """Handle a click or a choice from a menu, unless no message of ours has such a button."""
-    for action in body.get("actions") or ():
-        clicked = f"{action.get('action_id')} {action.get('value') or ''}"
-        for known, handle in _BUTTONS.items():
-            if known.fullmatch(clicked):
-                await receiver.admit(body, partial(handle, body=body, action=action))
-                return
-        log.info("Nobody knows the button %s", action.get("action_id"))
+async def _submitted(receiver: SlackReceiver, body: Json, ack: AsyncAck) -> None:
+    """Handle a submitted form; acknowledge it with its errors, for Slack to show in the form.
 
-
-async def _submitted(receiver: SlackReceiver, body: Json) -> Json:
-    """Handle a submitted form; return its errors by block, for Slack to show in the form.
-
-    After Slack's timeout the form is closed, and an error is sent as a message instead.
+    Once it is acknowledged the form is closed, and an error is sent as a message instead.
     """
     view: Json = body.get("view") or {}
     if view.get("callback_id") != blocks.SEND_FORM:
         log.info("Nobody knows the form %s", view.get("callback_id"))
-        return {}
+        return
     try:
         kept = dict(json.loads(str(view.get("private_metadata") or "{}")))
     except (ValueError, TypeError):
@@ -153,21 +146,18 @@ async def _submitted(receiver: SlackReceiver, body: Json) -> Json:
     fields: Json = (view.get("state") or {}).get("values") or {}
     field: Json = (fields.get(blocks.SEND_BLOCK) or {}).get(blocks.SEND_FIELD) or {}
     where = {"container": {"channel_id": target.get("channel"), "thread_ts": target.get("thread")}}
-    wrong: Json = {}
-    closed = asyncio.Event()
 
     async def handle(admitted: AdmittedInteraction) -> None:
         reply: CommandReply | None = CommandReply(text=OLD, failed=True)
         if run := target.get("run", ""):
             reply = await admitted.hear(f"/subagents send {run} {field.get('value') or ''}")
-        if reply is not None and reply.failed and not closed.is_set():
-            wrong[blocks.SEND_BLOCK] = reply.text[:LONGEST_ERROR]
+        if reply is not None and reply.failed and ack.response is None:
+            wrong = {blocks.SEND_BLOCK: reply.text[:LONGEST_ERROR]}
+            await ack(response_action="errors", errors=wrong)
         elif reply is not None:
             await admitted.give(reply)
 
-    await receiver.within_timeout(receiver.admit(body | where, handle), "a Slack form")
-    closed.set()
-    return wrong
+    await receiver.admit(body | where, handle)
 
 
 async def _open_send_form(admitted: AdmittedInteraction, body: Json, run: str) -> None:

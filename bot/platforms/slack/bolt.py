@@ -100,13 +100,13 @@ def _register_events(
 
     @app.event("app_home_opened")
     @receiver.in_time
-    async def on_home(body: Json) -> None:
+    async def on_home(body: Json, _: AsyncAck) -> None:
         if body["event"].get("tab") == "home" and (user := await _who(receiver, body)):
             await actions.show_home(receiver, user)
 
     @app.event("agent_session_stopped")
     @receiver.in_time
-    async def on_stop(body: Json) -> None:
+    async def on_stop(body: Json, _: AsyncAck) -> None:
         """Stop the answer after a click on Slack's own Stop button."""
         user = await _who(receiver, body)
         if user is None:
@@ -123,7 +123,7 @@ def _register_events(
     @app.event("app_uninstalled")
     @app.event("tokens_revoked")
     @receiver.in_time
-    async def on_removal(body: Json) -> None:
+    async def on_removal(body: Json, _: AsyncAck) -> None:
         """Delete the installation of a workspace that removed the bot or revoked its token."""
         workspace, installed = await receiver.where(body)
         event: Json = body["event"]

@@ -5,8 +5,9 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
+
+from slack_bolt.async_app import AsyncAck
 
 from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply, InboundHandler, Incoming
@@ -25,10 +26,8 @@ from bot.values import Json, Place
 
 log = logging.getLogger(__name__)
 
-Result = TypeVar("Result")
-#: A handler of an event; Bolt passes the arguments that it names.
-Handler = Callable[..., Coroutine[Any, Any, None]]
-
+#: A handler of a payload, which may acknowledge it with an answer.
+Handler = Callable[[Json, AsyncAck], Coroutine[Any, Any, None]]
 
 #: Timeout for the handling of a payload, in seconds: Slack waits 3 seconds for an acknowledgement,
 #: including the network.
@@ -54,21 +53,16 @@ class SlackReceiver:
     ack_seconds: float = ACK_SECONDS
     where_seconds: float = WHERE_SECONDS
 
-    async def within_timeout(self, work: Coroutine[Any, Any, Result], name: str) -> Result | None:
-        """Return the result of some work, or `None` after `ack_seconds`.
-
-        After the timeout the work continues in the background.
-        """
-        task = self.tasks.start(work, name=name)
-        done, _ = await asyncio.wait({task}, timeout=self.ack_seconds)
-        return task.result() if done else None
-
     def in_time(self, handle: Handler) -> Handler:
-        """Limit the time of a handler: after `ack_seconds` its work continues in the background."""
+        """Acknowledge a payload after its handler, which continues after `ack_seconds`."""
 
-        @wraps(handle)
-        async def limited(**arguments: Any) -> None:
-            await self.within_timeout(handle(**arguments), handle.__name__)
+        async def limited(body: Json, ack: AsyncAck) -> None:
+            task = self.tasks.start(handle(body, ack), name=handle.__name__)
+            done, _ = await asyncio.wait({task}, timeout=self.ack_seconds)
+            for each in done:
+                each.result()
+            if ack.response is None:
+                await ack()
 
         return limited
 
