@@ -12,7 +12,7 @@ from bot.platforms.base import CommandReply
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import blocks
 from bot.platforms.slack.problems import RefusedError
-from bot.platforms.slack.sending import Draft, Sender, framed, made_harmless
+from bot.platforms.slack.sending import Sender, framed, made_harmless
 from bot.platforms.slack.texts import parts_of
 from bot.values import Json, Place
 
@@ -22,8 +22,6 @@ log = logging.getLogger(__name__)
 #: longer answers are sent as direct messages.
 MOST_FOLLOWING = 4
 IN_PRIVATE = "That is long: I sent it to you in a direct message."
-#: The notification of a message that contains only buttons.
-GOES_ON = "There is more to this."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,19 +128,12 @@ class PrivateAnswers:
         place = recipient.place
         if not place.channel.startswith("D"):
             place = await self._sender.direct(place.workspace, recipient.account)
-        first, *rest = parts.texts
-        draft = framed(first, below=() if rest else below)
         try:
-            await self._sender.post(place, draft)
+            await self._sender.post_all(place, parts, below=below)
         except RefusedError as error:
             if not (error.thread_gone and place.thread):
                 raise
-            place = replace(place, thread="")
-            await self._sender.post(place, draft)
-        if rest:
-            await self._sender.post_rest(place, parts)
-        if rest and below:
-            await self._sender.post_next(place, Draft(blocks=below, mrkdwn=GOES_ON))
+            await self._sender.post_all(replace(place, thread=""), parts, below=below)
 
 
 def _with_below(parts: MessageParts, below: tuple[Json, ...]) -> list[tuple[str, tuple[Json, ...]]]:

@@ -3,6 +3,11 @@
 import asyncio
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.conversations.access import is_private
 from bot.errors import DeliveryError
@@ -18,6 +23,7 @@ from bot.platforms.slack.sending import (
     FINAL_REST_SECONDS,
     PAUSES,
     Draft,
+    Method,
     Sender,
     framed,
     made_harmless,
@@ -82,8 +88,16 @@ class SlackMessage(LiveMessage[Draft]):
         self.place = place
 
     async def text(self) -> str:
-        """Return the visible text of the message."""
-        return await self.sender.text_of(self.place, self.message_id)
+        """Return the visible text of the message; empty if it is not found."""
+        response = await self._ask(
+            AsyncWebClient.conversations_replies,
+            ts=self.place.thread or self.message_id,
+            oldest=self.message_id,
+            latest=self.message_id,
+            inclusive=True,
+        )
+        found = {each.get("ts"): each for each in response.get("messages") or ()}
+        return str(found.get(self.message_id, {}).get("text") or "")
 
     async def post(self, draft: Draft) -> str:
         """Post the message in its place."""
@@ -91,16 +105,16 @@ class SlackMessage(LiveMessage[Draft]):
 
     async def edit(self, draft: Draft, *, final: bool) -> DeliveryError | None:
         """Edit the message; return the error if it can never, or not soon enough, be edited."""
-        sender, place, message_id = self.sender, self.place, self.message_id
+        edit = partial(self.sender.edit, self.place, self.message_id, draft, final=final)
         try:
             try:
-                await sender.edit(place, message_id, draft, final=final)
+                await edit()
             except RefusedError as error:
                 if error.code != STREAMING:
                     raise
                 # An earlier process could not end its stream.
-                await sender.stop_stream(place, message_id, session=PROCESSING)
-                await sender.edit(place, message_id, draft, final=final)
+                await self.end_stream(PROCESSING)
+                await edit()
         except RefusedError as error:
             if error.token_refused:
                 raise
@@ -117,7 +131,39 @@ class SlackMessage(LiveMessage[Draft]):
 
     async def delete(self, message_id: str) -> None:
         """Delete an earlier message."""
-        await self.sender.delete(self.place, message_id)
+        await self._ask(AsyncWebClient.chat_delete, ts=message_id)
+
+    async def append(self, markdown: str) -> None:
+        """Append text to the stream of the message.
+
+        Raises:
+            RefusedError: Slack refuses the addition, for instance to a stream that has ended.
+            DeliveryError: The text cannot be appended now, or its fate is unknown.
+        """
+        method = AsyncWebClient.chat_appendStream
+        await self._ask(method, ts=self.message_id, markdown_text=markdown)
+
+    async def end_stream(self, session: str, markdown: str = "") -> None:
+        """End the stream of the message.
+
+        Args:
+            session: The new state of the thread's session.
+            markdown: The rest of the text.
+
+        Raises:
+            DeliveryError: The stream has ended already, or cannot be ended now.
+        """
+        await self._ask(
+            AsyncWebClient.chat_stopStream,
+            ts=self.message_id,
+            markdown_text=markdown or None,
+            session_status=session,
+        )
+
+    async def _ask(self, method: Method, **arguments: Any) -> AsyncSlackResponse:
+        """Call a method of the Web API that concerns a message in the channel of the place."""
+        workspace, channel = self.place.workspace, self.place.channel
+        return await self.sender.ask(workspace, method, channel=channel, **arguments)
 
     def leave_thread(self) -> bool:
         """Continue with a new message outside of the thread; return False if that is impossible.
@@ -254,7 +300,7 @@ class SlackReply(GrowingReply[Draft]):
         message_id = self._message.message_id
         try:
             if message_id:
-                await self._sender.append_stream(self._place, message_id, more)
+                await self._message.append(more)
             elif self._budgets.streams[self._place.workspace].take_now():
                 begun = await self._sender.start_stream(self._place, self._owner, more)
                 self._message.adopt(begun)
@@ -279,8 +325,7 @@ class SlackReply(GrowingReply[Draft]):
         if not streamed or not self._message.message_id:
             return
         try:
-            message_id = self._message.message_id
-            await self._sender.stop_stream(self._place, message_id, session=PROCESSING)
+            await self._message.end_stream(PROCESSING)
         except DeliveryError as error:
             log.debug("A stream had ended before: %s", error)
 
@@ -288,11 +333,11 @@ class SlackReply(GrowingReply[Draft]):
 
     async def _finish_first(self, markdown: str) -> None:
         """End the stream with the final text, or edit the message."""
-        shown, message_id = self._stream, self._message.message_id
-        if shown is not None and message_id and markdown.startswith(shown.rstrip()):
+        shown = self._stream
+        if shown is not None and self._message.message_id and markdown.startswith(shown.rstrip()):
             state, rest = self._status.after(self._place), markdown[len(shown) :]
             try:
-                await self._sender.stop_stream(self._place, message_id, rest, session=state)
+                await self._message.end_stream(state, rest)
             except DeliveryError as error:
                 log.info("The end of a reply is an edit: %s", error)
             else:

@@ -21,7 +21,6 @@ from bot.platforms.base import (
 from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.recent import Recent
-from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.messaging.texts import KEPT, decision
 from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.answers import PrivateAnswers, Recipient
@@ -30,12 +29,12 @@ from bot.platforms.slack.clients import Clients
 from bot.platforms.slack.live import SlackCard, SlackMessage, SlackReply, Tempo
 from bot.platforms.slack.messages import History
 from bot.platforms.slack.people import Names, SlackUser
-from bot.platforms.slack.sending import Draft, Sender, framed, made_harmless
+from bot.platforms.slack.sending import Draft, Sender, made_harmless
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.status import Status
 from bot.platforms.slack.texts import parts_of
 from bot.tasks import Tasks
-from bot.values import Identity, Json, Place
+from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +177,7 @@ class SlackOutlet(MessagingOutlet):
 
         async def say(route: Route) -> tuple[str, ...]:
             head = " ".join(part for part in (route.head, title) if part)
-            return await self._say(route.place, parts, head=head, tail=tail, below=below)
+            return await self.sender.post_all(route.place, parts, head=head, tail=tail, below=below)
 
         return say
 
@@ -213,7 +212,7 @@ class SlackOutlet(MessagingOutlet):
             before: tuple[str, ...] = ()
             if len(text) > texts.MOST_IN_SECTION:
                 parts = parts_of(question, name="question.md")
-                before = await self._say(route.place, parts, head=route.head, tail="")
+                before = await self.sender.post_all(route.place, parts, head=route.head)
                 text = ABOVE
             draft = Draft(
                 blocks=blocks.question_blocks(confirmation, mrkdwn=text, tail=tail),
@@ -257,28 +256,6 @@ class SlackOutlet(MessagingOutlet):
     async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
         """Return the newest messages of a place after a given time, oldest first."""
         return await self.reader.read(place, after, limit)
-
-    async def _say(
-        self,
-        place: Place,
-        parts: MessageParts,
-        *,
-        head: str,
-        tail: str,
-        below: tuple[Json, ...] = (),
-    ) -> tuple[str, ...]:
-        """Send a text of any length, with a head, a tail and blocks below; return the ids."""
-        together = len(parts.texts) == 1 or parts.long
-        if together:
-            whole = framed(parts.texts[0], head=head, tail=tail, below=below)
-            first = await self.sender.post(place, whole)
-            rest = await self.sender.post_rest(place, parts) if parts.long else ()
-            return (first, *rest)
-        ids = [await self.sender.post(place, framed(parts.texts[0], head=head))]
-        drafts = [Draft(markdown=part) for part in parts.texts[1:-1]]
-        for draft in (*drafts, framed(parts.texts[-1], tail=tail, below=below)):
-            ids += [await self.sender.post_next(place, draft)]
-        return tuple(ids)
 
     async def _usual_route(self, place: Place, owner: Identity) -> Route | None:
         return Route(place=place, head=texts.mention(owner.account))

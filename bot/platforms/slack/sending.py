@@ -189,24 +189,6 @@ class Sender:
                 self._rests[place.workspace] = until
             raise
 
-    async def text_of(self, place: Place, message_id: str) -> str:
-        """Return the text of a message of ours; empty if the message is not found.
-
-        Raises:
-            DeliveryError: The message cannot be read.
-        """
-        response = await self.ask(
-            place.workspace,
-            AsyncWebClient.conversations_replies,
-            channel=place.channel,
-            ts=place.thread or message_id,
-            oldest=message_id,
-            latest=message_id,
-            inclusive=True,
-        )
-        found = [each for each in response.get("messages") or () if each.get("ts") == message_id]
-        return str(found[0].get("text") or "") if found else ""
-
     async def whisper(self, place: Place, account: str, draft: Draft) -> None:
         """Show an ephemeral message to one user in a place.
 
@@ -221,6 +203,30 @@ class Sender:
             user=account,
             thread_ts=place.thread or None,
         )
+
+    async def post_all(
+        self,
+        place: Place,
+        parts: MessageParts,
+        *,
+        head: str = "",
+        tail: str = "",
+        below: tuple[Json, ...] = (),
+    ) -> tuple[str, ...]:
+        """Post a text of any length, with a head, a tail and blocks below; return the ids.
+
+        Raises:
+            RefusedError: Slack refuses the first part in this place.
+            DeliveryError: A part was not accepted, or its fate is unknown.
+        """
+        first, *rest = parts.texts
+        if parts.long or not rest:
+            message = await self.post(place, framed(first, head=head, tail=tail, below=below))
+            return (message, *(await self.post_rest(place, parts)))
+        ids = [await self.post(place, framed(first, head=head))]
+        for draft in (*map(framed, rest[:-1]), framed(rest[-1], tail=tail, below=below)):
+            ids += [await self.post_next(place, draft)]
+        return tuple(ids)
 
     async def post_rest(self, place: Place, parts: MessageParts) -> tuple[str, ...]:
         """Post all parts of a text but the first: as messages, or as a file if they are too many.
@@ -270,16 +276,6 @@ class Sender:
         except DeliveryError as error:
             raise DeliveryError(str(error), fate_unknown=True) from error
 
-    async def delete(self, place: Place, message_id: str) -> None:
-        """Delete a message of ours.
-
-        Raises:
-            DeliveryError: The message was not deleted, or did not exist any more.
-        """
-        await self.ask(
-            place.workspace, AsyncWebClient.chat_delete, channel=place.channel, ts=message_id
-        )
-
     async def react(self, place: Place, name: str, *, away: bool = False) -> None:
         """Add a reaction to the message of a place, or remove our own reaction.
 
@@ -323,44 +319,6 @@ class Sender:
                 recipient_user_id=owner.account,
             )
         return str(answer["ts"])
-
-    async def append_stream(self, place: Place, message_id: str, markdown: str) -> None:
-        """Append text to a streamed message.
-
-        Raises:
-            RefusedError: Slack refuses the addition, for instance to a stream that has ended.
-            DeliveryError: The text cannot be appended now, or its fate is unknown.
-        """
-        await self.ask(
-            place.workspace,
-            AsyncWebClient.chat_appendStream,
-            channel=place.channel,
-            ts=message_id,
-            markdown_text=markdown,
-        )
-
-    async def stop_stream(
-        self, place: Place, message_id: str, markdown: str = "", *, session: str | None = None
-    ) -> None:
-        """End the stream of a message.
-
-        Args:
-            place: The place of the message.
-            message_id: The id of the message.
-            markdown: The rest of the text.
-            session: The new state of the thread's session.
-
-        Raises:
-            DeliveryError: The stream has ended already, or cannot be ended now.
-        """
-        await self.ask(
-            place.workspace,
-            AsyncWebClient.chat_stopStream,
-            channel=place.channel,
-            ts=message_id,
-            markdown_text=markdown or None,
-            session_status=session,
-        )
 
 
 def thread_of(place: Place) -> Place:
