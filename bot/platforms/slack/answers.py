@@ -1,16 +1,14 @@
 """Sends private answers to the user who asked, over the first method that Slack accepts."""
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import aiohttp
 from slack_sdk.errors import SlackClientError
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from bot.errors import DeliveryError
-from bot.platforms.base import CommandReply
 from bot.platforms.messaging.splitting import MessageParts
-from bot.platforms.slack import blocks
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.sending import Sender, framed, made_harmless
 from bot.platforms.slack.texts import parts_of
@@ -22,22 +20,6 @@ log = logging.getLogger(__name__)
 #: longer answers are sent as direct messages.
 MOST_FOLLOWING = 4
 IN_PRIVATE = "That is long: I sent it to you in a direct message."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipient:
-    """The recipient of an answer, and the place of their request.
-
-    Attributes:
-        place: The place; without a channel for the Home tab.
-        account: The account of the user.
-        response_url: The address at which Slack accepts answers to the interaction for half an
-            hour; empty for none.
-    """
-
-    place: Place
-    account: str
-    response_url: str = ""
 
 
 class PrivateAnswers:
@@ -52,60 +34,69 @@ class PrivateAnswers:
         self._sender = sender
         self._session = session
 
-    async def give(self, recipient: Recipient, reply: CommandReply) -> None:
-        """Send the answer of a command, with the button for its next page."""
-        await self.say(recipient, reply.text, below=blocks.more_button(reply))
-
-    async def say(self, recipient: Recipient, text: str, *, below: tuple[Json, ...] = ()) -> None:
+    async def say(
+        self,
+        place: Place,
+        account: str,
+        text: str,
+        *,
+        below: tuple[Json, ...] = (),
+        response_url: str = "",
+    ) -> None:
         """Send a text only to the user who asked. Logs an answer that cannot be delivered.
 
         Args:
-            recipient: The recipient.
+            place: The place of the request; without a channel for the Home tab.
+            account: The account of the user.
             text: Markdown, not yet cleaned.
             below: Blocks below the text.
+            response_url: The address at which Slack accepts answers to the interaction for half an
+                hour; empty for none.
         """
         parts = parts_of(await made_harmless(text), name="answer.md")
-        place = recipient.place
         # A user who asked in a thread would overlook an answer over the `response_url`.
-        follows = recipient.response_url and self._session and not place.thread
+        follows = response_url and self._session and not place.thread
         try:
-            if follows and await self._follow(recipient, parts, below):
+            if follows and await self._follow(place, account, response_url, parts, below):
                 return
             if not place.channel or place.channel.startswith("D"):
-                await self._say_directly(recipient, parts, below)
+                await self._say_directly(place, account, parts, below)
                 return
             try:
                 for part, under in _with_below(parts, below):
-                    await self._sender.whisper(place, recipient.account, framed(part, below=under))
+                    await self._sender.whisper(place, account, framed(part, below=under))
             except RefusedError as error:
                 if not error.place_gone:
                     raise
-                await self._say_directly(recipient, parts, below)
+                await self._say_directly(place, account, parts, below)
         except DeliveryError as error:
             log.warning("An answer in %s is lost: %s", place.channel or "Home", error)
 
     async def _follow(
-        self, recipient: Recipient, parts: MessageParts, below: tuple[Json, ...]
+        self,
+        place: Place,
+        account: str,
+        response_url: str,
+        parts: MessageParts,
+        below: tuple[Json, ...],
     ) -> bool:
         """Answer over the `response_url`; return True if Slack accepted the answer."""
         if len(parts.texts) > MOST_FOLLOWING:
             try:
-                await self._say_directly(recipient, parts, below)
+                await self._say_directly(place, account, parts, below)
             except RefusedError as error:
                 log.info("An answer cannot be sent in private: %s", error)
                 return False
-            await self._respond(recipient, IN_PRIVATE, ())
+            await self._respond(response_url, IN_PRIVATE, ())
             return True
         for part, under in _with_below(parts, below):
             # Once a part is shown, later parts that fail are dropped: they belong nowhere else.
-            if not await self._respond(recipient, part, under) and part is parts.texts[0]:
+            if not await self._respond(response_url, part, under) and part is parts.texts[0]:
                 return False
         return True
 
-    async def _respond(self, recipient: Recipient, markdown: str, below: tuple[Json, ...]) -> bool:
-        webhook = AsyncWebhookClient(
-            recipient.response_url, session=self._session, retry_handlers=[]
-        )
+    async def _respond(self, url: str, markdown: str, below: tuple[Json, ...]) -> bool:
+        webhook = AsyncWebhookClient(url, session=self._session, retry_handlers=[])
         try:
             answer = await webhook.send(
                 text=markdown,
@@ -123,11 +114,10 @@ class PrivateAnswers:
         return answer.status_code == 200
 
     async def _say_directly(
-        self, recipient: Recipient, parts: MessageParts, below: tuple[Json, ...]
+        self, place: Place, account: str, parts: MessageParts, below: tuple[Json, ...]
     ) -> None:
-        place = recipient.place
         if not place.channel.startswith("D"):
-            place = await self._sender.direct(place.workspace, recipient.account)
+            place = await self._sender.direct(place.workspace, account)
         try:
             await self._sender.post_all(place, parts, below=below)
         except RefusedError as error:

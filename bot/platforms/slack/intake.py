@@ -19,7 +19,7 @@ from bot.platforms.messaging.intake import (
 )
 from bot.platforms.messaging.texts import decision
 from bot.platforms.slack import messages
-from bot.platforms.slack.answers import Recipient
+from bot.platforms.slack.blocks import more_button
 from bot.platforms.slack.interactions import SlackReceiver
 from bot.platforms.slack.people import SlackUser, speaker_of
 from bot.platforms.slack.problems import RefusedError
@@ -171,8 +171,9 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
     async def _answer(
         self, message: ReceivedOnSlack, reply: CommandReply, *, first: bool = False
     ) -> None:
-        recipient = Recipient(place=message.incoming.place, account=message.user.account)
-        await self._receiver.outlet.answers.give(recipient, reply)
+        place, account = message.incoming.place, message.user.account
+        below = more_button(reply)
+        await self._receiver.outlet.answers.say(place, account, reply.text, below=below)
 
     async def _settle(self, message: ReceivedOnSlack, reply: CommandReply) -> None:
         shown = reply.text

@@ -12,7 +12,7 @@ from slack_bolt.async_app import AsyncAck
 from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply, InboundHandler, Incoming
 from bot.platforms.messaging.intake import TROUBLE, outcome
-from bot.platforms.slack.answers import Recipient
+from bot.platforms.slack import blocks
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.outlet import SlackOutlet
 from bot.platforms.slack.people import (
@@ -118,7 +118,7 @@ class AdmittedInteraction:
     Attributes:
         event_id: The id of the interaction, the same for every delivery.
         place: The place; without a channel in the Home tab.
-        response_url: See `Recipient`.
+        response_url: The address at which Slack accepts answers; empty for none.
     """
 
     receiver: SlackReceiver
@@ -126,12 +126,6 @@ class AdmittedInteraction:
     user: SlackUser
     place: Place
     response_url: str = ""
-
-    @property
-    def recipient(self) -> Recipient:
-        """The recipient of answers."""
-        account, url = self.user.account, self.response_url
-        return Recipient(place=self.place, account=account, response_url=url)
 
     async def hear(self, text: str) -> CommandReply | None:
         """Pass a text to the core as if the user had typed it as a message."""
@@ -152,11 +146,12 @@ class AdmittedInteraction:
 
     async def give(self, reply: CommandReply) -> None:
         """Send the answer of a command to the user in private."""
-        await self.receiver.outlet.answers.give(self.recipient, reply)
+        await self.say(reply.text, below=blocks.more_button(reply))
 
     async def say(self, text: str, *, below: tuple[Json, ...] = ()) -> None:
         """Send a text, with blocks below it, to the user in private."""
-        await self.receiver.outlet.answers.say(self.recipient, text, below=below)
+        answers, account, url = self.receiver.outlet.answers, self.user.account, self.response_url
+        await answers.say(self.place, account, text, below=below, response_url=url)
 
 
 Handle = Callable[[AdmittedInteraction], Awaitable[None]]

@@ -23,7 +23,7 @@ from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route,
 from bot.platforms.messaging.recent import Recent
 from bot.platforms.messaging.texts import KEPT, decision
 from bot.platforms.slack import blocks, texts
-from bot.platforms.slack.answers import PrivateAnswers, Recipient
+from bot.platforms.slack.answers import PrivateAnswers
 from bot.platforms.slack.budget import WorkspaceBudgets
 from bot.platforms.slack.clients import Clients
 from bot.platforms.slack.live import SlackCard, SlackMessage, SlackReply, Tempo
@@ -251,7 +251,7 @@ class SlackOutlet(MessagingOutlet):
 
         Never raises.
         """
-        await self.answers.say(Recipient(place=place, account=user.account), text)
+        await self.answers.say(place, user.account, text)
 
     async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
         """Return the newest messages of a place after a given time, oldest first."""

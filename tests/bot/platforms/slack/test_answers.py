@@ -10,8 +10,9 @@ from bot.platforms.slack.answers import (
     IN_PRIVATE,
     MOST_FOLLOWING,
     PrivateAnswers,
-    Recipient,
 )
+from bot.platforms.slack.interactions import AdmittedInteraction
+from bot.platforms.slack.people import SlackUser
 from bot.values import Place
 from tests.bot.platforms.slack.hearing import Counter, counter
 from tests.fakes.slack.answers import MAX_SECONDS, MAX_USES, Answer
@@ -45,15 +46,28 @@ def did(at: Counter, channel: Channel | None = None) -> Answer:
     )
 
 
-def after(at: Counter, answer: Answer, *, thread: str = "") -> Recipient:
+def admitted(at: Counter, place: Place, response_url: str = "") -> AdmittedInteraction:
+    user = SlackUser(account=at.alice.id, home=at.fake.team.id, workspace=at.fake.team.id)
+    return AdmittedInteraction(
+        receiver=at.receiver,
+        event_id="interaction:1",
+        user=user,
+        place=place,
+        response_url=response_url,
+    )
+
+
+def after(at: Counter, answer: Answer, *, thread: str = "") -> AdmittedInteraction:
     channel = answer.channel.id if answer.channel else ""
     place = Place("slack", at.fake.team.id, channel, thread)
-    return Recipient(place=place, account=at.alice.id, response_url=answer.response_url)
+    return admitted(at, place, answer.response_url)
 
 
-def recipient(at: Counter, channel: Channel | None = None, *, thread: str = "") -> Recipient:
+def recipient(
+    at: Counter, channel: Channel | None = None, *, thread: str = ""
+) -> AdmittedInteraction:
     place = Place("slack", at.fake.team.id, channel.id if channel else "", thread)
-    return Recipient(place=place, account=at.alice.id)
+    return admitted(at, place)
 
 
 def direct(at: Counter) -> list[Message]:
@@ -64,8 +78,8 @@ def texts(messages: list[Message]) -> list[str]:
     return [message.readable() for message in messages]
 
 
-async def say(at: Counter, whom: Recipient, text: str) -> None:
-    await at.receiver.outlet.answers.say(whom, text)
+async def say(at: Counter, whom: AdmittedInteraction, text: str) -> None:
+    await whom.say(text)
 
 
 # --- after a click or a command -------------------------------------------------------------------
@@ -191,9 +205,10 @@ async def test_in_a_thread_the_answer_stands_in_the_thread(at: Counter) -> None:
 
 async def test_without_connections_of_its_own_it_is_whispered(at: Counter) -> None:
     answer = did(at)
+    there = after(at, answer)
     poor = PrivateAnswers(at.receiver.outlet.sender)
 
-    await poor.say(after(at, answer), "Only for you.")
+    await poor.say(there.place, at.alice.id, "Only for you.", response_url=answer.response_url)
 
     assert answer.uses == 0
     assert texts(at.fake.ephemerals(at.alice)) == ["Only for you."]
@@ -284,7 +299,7 @@ def labels(message: Message) -> list[str]:
 async def test_the_button_for_the_next_page_stands_below_the_answer(at: Counter) -> None:
     answer = did(at)
 
-    await at.receiver.outlet.answers.give(after(at, answer), PAGE)
+    await after(at, answer).give(PAGE)
 
     (shown,) = answer.posts
     assert labels(shown) == ["More"]
@@ -296,7 +311,7 @@ async def test_the_button_for_the_next_page_stands_below_the_answer(at: Counter)
 async def test_the_button_stands_below_wherever_it_is_said(at: Counter, there: str) -> None:
     channel = {"channel": at.general, "direct": at.fake.dm(at.alice), "home": None}[there]
 
-    await at.receiver.outlet.answers.give(recipient(at, channel), PAGE)
+    await recipient(at, channel).give(PAGE)
 
     (shown,) = at.fake.ephemerals(at.alice) or direct(at)
     assert labels(shown) == ["More"]
@@ -306,7 +321,7 @@ async def test_the_button_stands_below_wherever_it_is_said(at: Counter, there: s
 async def test_an_answer_without_a_next_page_has_no_button(at: Counter) -> None:
     answer = did(at)
 
-    await at.receiver.outlet.answers.give(after(at, answer), CommandReply(text="All of it"))
+    await after(at, answer).give(CommandReply(text="All of it"))
 
     assert [labels(each) for each in answer.posts] == [[]]
 
@@ -315,9 +330,9 @@ async def test_below_a_long_answer_the_button_stands_once_at_the_end(at: Counter
     long = CommandReply(text=words(2), more="/subagents log 1a2b 2")
     answer = did(at)
 
-    await at.receiver.outlet.answers.give(after(at, answer), long)
-    await at.receiver.outlet.answers.give(recipient(at, at.general), long)
-    await at.receiver.outlet.answers.give(recipient(at, at.fake.dm(at.alice)), long)
+    await after(at, answer).give(long)
+    await recipient(at, at.general).give(long)
+    await recipient(at, at.fake.dm(at.alice)).give(long)
 
     for shown in (answer.shown, at.fake.ephemerals(at.alice)[len(answer.shown) :], direct(at)):
         assert [labels(each) for each in shown] == [[]] * (len(shown) - 1) + [["More"]]

@@ -260,11 +260,8 @@ async def test_a_visit_is_where_it_was_clicked(
 
         assert admitted.place == Place("slack", slack.team.id, channel, thread)
         assert admitted.event_id == "interaction:7.7.trigger"
-        assert (admitted.recipient.place, admitted.recipient.account) == (
-            admitted.place,
-            at.alice.id,
-        )
-        assert admitted.recipient.response_url == "https://x.example"
+        assert admitted.user.account == at.alice.id
+        assert admitted.response_url == "https://x.example"
 
 
 async def test_an_organisations_installation_is_told_from_the_workspace(slack: FakeSlack) -> None:
