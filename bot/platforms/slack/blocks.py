@@ -59,23 +59,20 @@ def plain(text: str) -> Json:
     return {"type": "plain_text", "text": text, "emoji": False}
 
 
+def actions(*elements: Json) -> Json:
+    """Return a row of buttons and menus."""
+    return {"type": "actions", "elements": list(elements)}
+
+
 def _sections(markdown: str, *, most: int = 8) -> list[Json]:
     parts = split(texts.mrkdwn(markdown), texts.MOST_IN_SECTION, max_parts=most)
     return [section(part) for part in parts]
 
 
 def _button(label: str, action: str, value: str, *, owner: str = "", style: str = "") -> Json:
-    button: Json = {
-        "type": "button",
-        "text": plain(label),
-        "action_id": action,
-        "value": value,
-    }
-    if style:
-        button["style"] = style
-    if owner:
-        button["visible_to_user_ids"] = [owner]
-    return button
+    button: Json = {"type": "button", "text": plain(label), "action_id": action, "value": value}
+    button |= {"style": style} if style else {}
+    return button | ({"visible_to_user_ids": [owner]} if owner else {})
 
 
 # --- messages -----------------------------------------------------------------------------------
@@ -86,8 +83,7 @@ def resume_button(announcement: Announcement) -> tuple[Json, ...]:
     if not announcement.resumable:
         return ()
     owner = announcement.owner.account
-    button = _run_button("resume", announcement.resumable, owner=owner)
-    return ({"type": "actions", "elements": [button]},)
+    return (actions(_run_button("resume", announcement.resumable, owner=owner)),)
 
 
 def card_blocks(card: RunCard, text: str) -> tuple[Json, ...]:
@@ -116,7 +112,7 @@ def _run_buttons(card: RunCard, *, owner: str) -> Json:
                     "style": "danger",
                 }
             buttons.append(button)
-    return {"type": "actions", "elements": buttons}
+    return actions(*buttons)
 
 
 def _run_button(name: str, run_id: str, *, owner: str, style: str = "") -> Json:
@@ -143,8 +139,7 @@ def question_blocks(confirmation: Confirmation, *, mrkdwn: str, tail: str) -> tu
         for each in confirmation.choices[:MOST_TO_PICK]
     ]
     rows = [buttons[at : at + MOST_IN_ROW] for at in range(0, len(buttons), MOST_IN_ROW)]
-    actions = [{"type": "actions", "elements": row} for row in rows]
-    return (section(mrkdwn), quiet(tail), *actions)
+    return (section(mrkdwn), quiet(tail), *(actions(*row) for row in rows))
 
 
 def answered_blocks(mrkdwn: str, outcome: str) -> tuple[Json, ...]:
@@ -162,9 +157,7 @@ def answered_blocks(mrkdwn: str, outcome: str) -> tuple[Json, ...]:
 
 def more_button(reply: CommandReply) -> tuple[Json, ...]:
     """Return the button for the next page of an answer; empty on the last page."""
-    if not reply.more:
-        return ()
-    return ({"type": "actions", "elements": [_button("More", MORE, reply.more[:2_000])]},)
+    return (actions(_button("More", MORE, reply.more[:2_000])),) if reply.more else ()
 
 
 def run_menu(choices: Sequence[tuple[str, str]], command: str) -> tuple[Json, ...]:
@@ -188,7 +181,7 @@ def run_menu(choices: Sequence[tuple[str, str]], command: str) -> tuple[Json, ..
         "placeholder": plain("Choose a run"),
         "options": options,
     }
-    return ({"type": "actions", "block_id": command, "elements": [menu]},)
+    return ({**actions(menu), "block_id": command},)
 
 
 def send_form(run_id: str, *, remembered: str = "") -> Json:

@@ -16,7 +16,7 @@ from bot.platforms.messaging.cards import LAST_PAUSES, CardMessage
 from bot.platforms.messaging.live import FILE_NAME, LEAVE_SECONDS, GrowingReply, LiveMessage
 from bot.platforms.messaging.pacing import Spacing
 from bot.platforms.messaging.splitting import MessageParts
-from bot.platforms.slack import blocks
+from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.budget import BudgetedPace, RequestBudget, WorkspaceBudgets
 from bot.platforms.slack.problems import CONTENT, STILL_THERE, STREAMING, RefusedError
 from bot.platforms.slack.sending import (
@@ -29,17 +29,6 @@ from bot.platforms.slack.sending import (
     made_harmless,
 )
 from bot.platforms.slack.status import PROCESSING, REFRESH_SECONDS, Ability, Status
-from bot.platforms.slack.texts import (
-    MOST_CHARACTERS,
-    NO_ANSWER,
-    NO_THREAD,
-    card_notice,
-    card_text,
-    newest,
-    parts_of,
-    settled,
-    whole_words,
-)
 from bot.tasks import Tasks
 from bot.values import Identity, Place
 
@@ -208,8 +197,8 @@ class SlackCard(CardMessage[Draft]):
 
     def render(self, card: RunCard) -> tuple[str, Draft]:
         """Return a state as text and blocks."""
-        text = card_text(card)
-        return text, Draft(blocks=blocks.card_blocks(card, text), mrkdwn=card_notice(card))
+        text = texts.card_text(card)
+        return text, Draft(blocks=blocks.card_blocks(card, text), mrkdwn=texts.card_notice(card))
 
     async def draw(self, card: RunCard) -> None:
         """Show a state; leave a thread that accepts no more messages if possible."""
@@ -268,10 +257,10 @@ class SlackReply(GrowingReply[Draft]):
         return spacing, budgets[self._place.workspace] if self._message.message_id else None
 
     async def _preview(self, text: str) -> str:
-        return newest(await made_harmless(whole_words(text)))
+        return texts.newest(await made_harmless(texts.whole_words(text)))
 
     async def _parts(self, text: str) -> MessageParts:
-        return parts_of(await made_harmless(text), name=FILE_NAME, empty=NO_ANSWER)
+        return texts.parts_of(await made_harmless(text), name=FILE_NAME, empty=texts.NO_ANSWER)
 
     def _draft(self, markdown: str) -> Draft:
         return Draft(markdown=markdown)
@@ -287,13 +276,13 @@ class SlackReply(GrowingReply[Draft]):
 
     async def _extend(self, shown: str, text: str) -> bool:
         """Extend the stream from one text to another; return False if it had to be abandoned."""
-        markdown = await made_harmless(settled(text), growing=True)
+        markdown = await made_harmless(texts.settled(text), growing=True)
         if not markdown.startswith(shown):
             await self._leave_stream("what was shown of it has changed")
             return False
-        if len(markdown) > MOST_CHARACTERS:
+        if len(markdown) > texts.MOST_CHARACTERS:
             # `finish` divides the text into messages.
-            markdown = settled(markdown[:MOST_CHARACTERS])
+            markdown = texts.settled(markdown[: texts.MOST_CHARACTERS])
         more = markdown[len(shown) :]
         if not more.strip():
             return True
@@ -349,7 +338,7 @@ class SlackReply(GrowingReply[Draft]):
         except RefusedError as error:
             if not error.thread_gone or not self._message.leave_thread():
                 raise
-            await self._message.show(framed(markdown, head=NO_THREAD))
+            await self._message.show(framed(markdown, head=texts.NO_THREAD))
 
     async def abandon(self) -> None:
         """Leave the message unchanged: this or another process will resume the turn."""

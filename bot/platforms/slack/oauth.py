@@ -2,11 +2,10 @@
 
 import logging
 from collections.abc import Awaitable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import Self
 
 import aiohttp
 from slack_bolt.error import BoltError
@@ -81,15 +80,16 @@ class Page:
     text: str
     label: str = "Start again"
 
-    def filled(self, **values: str) -> Self:
-        """Return the page with these values in its text."""
-        return replace(self, text=self.text.format(**values))
+    def html(self, link: str, **values: str) -> str:
+        """Return the page as an HTML document.
 
-    def html(self, link: str) -> str:
-        """Return the page as an HTML document; `link` is the address of its only link."""
+        Args:
+            link: The address of its only link.
+            values: The values in its text.
+        """
         return _PAGE.substitute(
             title=escape(self.title),
-            text=escape(self.text),
+            text=escape(self.text.format(**values)),
             label=escape(self.label),
             link=escape(link),
         )
@@ -167,9 +167,9 @@ ROTATES = Page(
 class InstallRefusedError(BoltError):
     """Raised for an installation that the settings exclude; its page gives the reason."""
 
-    def __init__(self, page: Page) -> None:
-        super().__init__(page.text)
-        self.page = page
+    def __init__(self, page: Page, workspace: str) -> None:
+        super().__init__(page.title)
+        self.page, self.workspace = page, workspace
 
 
 class InstallFlow(AsyncOAuthFlow):
@@ -262,7 +262,7 @@ class InstallFlow(AsyncOAuthFlow):
             await made(client.auth_revoke())
         except DeliveryError as error:
             log.warning("A token that is not wanted could not be revoked: %s", error)
-        raise InstallRefusedError(refusal.filled(workspace=workspace))
+        raise InstallRefusedError(refusal, workspace)
 
     async def _succeeded(self, args: AsyncSuccessArgs) -> BoltResponse:
         found = args.installation
@@ -270,16 +270,14 @@ class InstallFlow(AsyncOAuthFlow):
             name, page = found.enterprise_name, INSTALLED_FOR_ORGANISATION
         else:
             name, page = found.team_name, INSTALLED
-        page = page.filled(name=name or workspace_of(found))
         link = f"https://app.slack.com/client/{workspace_of(found)}"
+        shown = page.html(link, name=name or workspace_of(found))
         over = self.settings.state_utils.build_set_cookie_for_deletion()
-        return BoltResponse(
-            status=200, body=page.html(link), headers={**HEADERS, "Set-Cookie": [over]}
-        )
+        return BoltResponse(status=200, body=shown, headers={**HEADERS, "Set-Cookie": [over]})
 
     async def _failed(self, args: AsyncFailureArgs) -> BoltResponse:
         if isinstance(args.error, InstallRefusedError):
-            return self._page(args.error.page, 403)
+            return self._page(args.error.page, 403, workspace=args.error.workspace)
         page = FAILURES.get(args.reason, NOT_CONFIRMED)
         return self._page(page, args.suggested_status_code)
 
@@ -290,5 +288,6 @@ class InstallFlow(AsyncOAuthFlow):
             log.exception("A page for installing the bot in Slack failed")
             return self._page(NOT_NOW, 503)
 
-    def _page(self, page: Page, status: int) -> BoltResponse:
-        return BoltResponse(status=status, body=page.html(self._install_url), headers={**HEADERS})
+    def _page(self, page: Page, status: int, **values: str) -> BoltResponse:
+        body = page.html(self._install_url, **values)
+        return BoltResponse(status=status, body=body, headers={**HEADERS})

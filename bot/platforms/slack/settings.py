@@ -3,14 +3,13 @@
 import base64
 import binascii
 from collections.abc import Mapping
-from functools import partial
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     Field,
     SecretStr,
     StringConstraints,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -27,41 +26,22 @@ HTTP_NEEDS_SIGNATURES = (
 _COMMAND = r"^/[a-z0-9_-]{1,31}$"
 
 
-def _check_prefix(
-    token: SecretStr | None, *, prefixes: tuple[str, ...], advice: str
-) -> SecretStr | None:
-    """Check the first characters of a token."""
-    if token and _given(token) and not token.get_secret_value().strip().startswith(prefixes):
-        raise ValueError(f"must begin with {prefixes[0]}: {advice}")
-    return token
-
-
 def _given(secret: SecretStr | None) -> bool:
     return secret is not None and bool(secret.get_secret_value().strip())
 
 
-_BotToken = Annotated[
-    SecretStr | None,
-    AfterValidator(
-        partial(
-            _check_prefix,
-            prefixes=("xoxb-", "xoxe.xoxb-"),
-            advice="it is the Bot User OAuth Token on the page OAuth & Permissions of "
-            "api.slack.com/apps",
-        )
+#: The first characters of tokens, and the place where Slack shows the tokens.
+_PREFIXES = {
+    "bot_token": (
+        ("xoxb-", "xoxe.xoxb-"),
+        "it is the Bot User OAuth Token on the page OAuth & Permissions of api.slack.com/apps",
     ),
-]
-_AppToken = Annotated[
-    SecretStr | None,
-    AfterValidator(
-        partial(
-            _check_prefix,
-            prefixes=("xapp-",),
-            advice="it is made on the page Basic Information of api.slack.com/apps under App-Level "
-            "Tokens, with the scope connections:write",
-        )
+    "app_token": (
+        ("xapp-",),
+        "it is made on the page Basic Information of api.slack.com/apps under App-Level Tokens, "
+        "with the scope connections:write",
     ),
-]
+}
 #: A workspace, or an organisation with all of its workspaces.
 Workspace = Annotated[str, StringConstraints(pattern=r"^[TE][A-Z0-9]{2,20}$")]
 #: A channel, or a group conversation.
@@ -93,12 +73,12 @@ class SlackSettings(PlatformSettings):
         "write `slack:` with the ids of the workspace and the member, like `slack:T0123:U0123`"
     )
 
-    bot_token: _BotToken = None
+    bot_token: SecretStr | None = None
     """The bot's token in its one workspace (xoxb-…), from the page OAuth & Permissions. Leave it
     out when people install the bot themselves, with `client_id`.
     """
 
-    app_token: _AppToken = None
+    app_token: SecretStr | None = None
     """Opens the connections of Socket Mode (xapp-…), from the page Basic Information, under
     App-Level Tokens.
     """
@@ -181,6 +161,14 @@ class SlackSettings(PlatformSettings):
     def authorize_url(self) -> str:
         """The address of Slack's page that installs the bot."""
         return self.api_url.removesuffix("api/") + "oauth/v2/authorize"
+
+    @field_validator(*_PREFIXES)
+    @classmethod
+    def _has_prefix(cls, token: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        prefixes, advice = _PREFIXES[str(info.field_name)]
+        if token and _given(token) and not token.get_secret_value().strip().startswith(prefixes):
+            raise ValueError(f"must begin with {prefixes[0]}: {advice}")
+        return token
 
     @field_validator("encryption_key")
     @classmethod
