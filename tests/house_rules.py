@@ -277,7 +277,6 @@ RIDDLE = re.compile(
 TWINS: set[str] = {
     "AdmittedInteraction",
     "Draft",
-    "Recipient",
     "RefusedError",
     "Sender",
     "Tempo",
