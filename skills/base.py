@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, get_type_hints
+from typing import Any, TypedDict, Unpack, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
@@ -203,21 +203,25 @@ class Skill:
         return self.live is not None and tool.startswith(f"{self.name}__")
 
 
-def tool(  # noqa: PLR0913 - every declaration of a tool
-    *,
-    main_agent_only: bool = False,
-    needs_confirmation: bool = False,
-    effects: Effects = Effects.ONCE,
-    timeout_seconds: float | None = None,
-    auto_approved: bool = False,
-    subjects: Subjects | None = None,
-    prepare: Prepare | None = None,
-    foreign: bool = True,
-    private: bool = True,
-    reach: Reach | None = None,
-    reach_of: ReachOf | None = None,
-    reason_to_ask: ReasonToAsk | None = None,
-    name: str | None = None,
+class ToolOptions(TypedDict, total=False):
+    """The declarations of a tool that `tool` passes on to `Tool`; the attributes are those."""
+
+    main_agent_only: bool
+    needs_confirmation: bool
+    effects: Effects
+    timeout_seconds: float | None
+    auto_approved: bool
+    subjects: Subjects | None
+    prepare: Prepare | None
+    foreign: bool
+    private: bool
+    reach: Reach
+    reach_of: ReachOf | None
+    reason_to_ask: ReasonToAsk | None
+
+
+def tool(
+    *, name: str | None = None, **options: Unpack[ToolOptions]
 ) -> Callable[[Callable[..., Awaitable[str]]], Tool]:
     """Make a tool of an async function: the model reads its signature and docstring.
 
@@ -230,8 +234,8 @@ def tool(  # noqa: PLR0913 - every declaration of a tool
     cautious side: the results are foreign and private, and the tool acts beyond the place, or reads
     beyond it if its effects are `Effects.NONE`.
     """
-    if reach is None:
-        reach = Reach.READS_BEYOND if effects is Effects.NONE else Reach.ACTS_BEYOND
+    if options.get("effects") is Effects.NONE:
+        options.setdefault("reach", Reach.READS_BEYOND)
 
     def decorate(function: Callable[..., Awaitable[str]]) -> Tool:
         arguments = _arguments_of(function)
@@ -254,19 +258,8 @@ def tool(  # noqa: PLR0913 - every declaration of a tool
             description=inspect.getdoc(function) or "",
             schema=brief(arguments.model_json_schema()),
             run=run,
-            main_agent_only=main_agent_only,
-            needs_confirmation=needs_confirmation,
-            effects=effects,
-            timeout_seconds=timeout_seconds,
-            auto_approved=auto_approved,
-            subjects=subjects,
-            prepare=prepare,
-            foreign=foreign,
-            private=private,
-            reach=reach,
-            reach_of=reach_of,
-            reason_to_ask=reason_to_ask,
             check=validated,
+            **options,
         )
 
     return decorate

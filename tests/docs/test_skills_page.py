@@ -1,6 +1,5 @@
 """docs/skills.md tells the truth."""
 
-import inspect
 import tomllib
 from collections.abc import AsyncIterator, Callable
 from contextlib import chdir
@@ -17,7 +16,7 @@ from bot.catalog.skills import AgentSkill, SkillCatalog, read_skill
 from bot.errors import ConfigError, ToolError
 from bot.net.settings import FetchSettings
 from bot.values import Identity, Json
-from skills.base import ToolContext, tool
+from skills.base import Tool, ToolContext, ToolOptions
 from skills.loading import GROUP, Loaded, load
 from skills.mcp.settings import McpSettings
 from skills.mcp.tools import name_for as mcp_name
@@ -198,12 +197,12 @@ def test_the_table_of_options_has_all_of_them_with_their_defaults() -> None:
     rows = SKILLS.table("| option | if left out | when |")
 
     told = {code_in(option)[0]: default.strip("`") for option, default, _ in rows}
-    parameters = inspect.signature(tool).parameters
-    assert set(told) == set(parameters)
-    for name, parameter in parameters.items():
-        if isinstance(parameter.default, bool):
-            assert told[name] == str(parameter.default)
-    assert told["effects"] == f"Effects.{parameters['effects'].default.name}"
+    assert set(told) == {"name", *ToolOptions.__annotations__}
+    defaults = {each.name: each.default for each in fields(Tool)}
+    for name in ToolOptions.__annotations__:
+        if isinstance(defaults[name], bool):
+            assert told[name] == str(defaults[name])
+    assert told["effects"] == f"Effects.{defaults['effects'].name}"
 
 
 def test_the_table_of_what_a_call_is_told_has_all_of_it() -> None:
