@@ -24,9 +24,9 @@ from skills.base import Skill, Tool, ToolContext, ToolError
 from skills.declaration import BotServices, SkillParts
 from skills.loading_dangers import dangers
 from skills.loading_files import Built, built, built_from
-from skills.loading_shape import check_shape, in_the_way
 from skills.services import MemoryStore, SkillServices
 from skills.settings import SkillsSettings
+from skills.shapes import check_confirmations, check_shape, in_the_way
 
 if TYPE_CHECKING:
     from db.runs import Run
@@ -141,7 +141,9 @@ def load(settings: SkillsSettings, services: SkillServices | FetchSettings) -> L
             continue
         owners[candidate.name] = candidate.origin
         found.append(outside)
-    _check_confirmations(found)
+    for each in found:
+        for skill in each.parts.skills:
+            check_confirmations(skill, each.origin)
     return Loaded(tuple(found), tuple(problems))
 
 
@@ -292,13 +294,3 @@ def _asked(give: Callable[[], Given], otherwise: Given, origin: str) -> Given:
     except Exception:
         log.exception("%s failed when it was asked for its tools or its guide", origin)
         return otherwise
-
-
-def _check_confirmations(found: Iterable[Outside]) -> None:
-    for each in found:
-        for tool in (tool for skill in each.parts.skills for tool in skill.tools):
-            if tool.needs_confirmation and not tool.main_agent_only:
-                raise ConfigError(
-                    f"{each.origin}: the tool {tool.name!r} needs a confirmation, and a subagent "
-                    "has no person to ask: make it main_agent_only=True."
-                )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bot.errors import BadRequestError, ConfigError
 from skills.base import Skill, Tool
 from skills.declaration import SkillParts
+from skills.shapes import check_confirmations, check_shape, in_the_way
 
 if TYPE_CHECKING:
     from db.runs import Run
@@ -47,13 +48,17 @@ class SkillRegistry:
         """Add skills.
 
         Raises:
-            ConfigError: Two of them share a name, or a tool needs a confirmation and could be
-                called by a subagent.
+            ConfigError: A name is taken, a form is wrong, or a tool needs a confirmation and could
+                be called by a subagent.
         """
-        self.skills = (*self.skills, *skills)
-        self._fixed = {tool.name: tool for skill in self.skills for tool in skill.tools}
-        self._skills = {skill.name: skill for skill in self.skills}
-        _check(self.skills)
+        for skill in skills:
+            check_shape(skill)
+            if reason := in_the_way(skill, self.skills):
+                raise ConfigError(f"The skill {skill.name!r} cannot be added: {reason}")
+            check_confirmations(skill, f"The skill {skill.name!r}")
+            self.skills = (*self.skills, skill)
+            self._fixed |= {tool.name: tool for tool in skill.tools}
+            self._skills[skill.name] = skill
 
     def add(self, parts: SkillParts) -> None:
         """Add the parts of a skill that was opened.
@@ -214,34 +219,3 @@ def _is_among(name: str, names: frozenset[str]) -> bool:
     return name in names or any(
         name.startswith(each.removesuffix("*")) for each in names if each.endswith(ALL_OF)
     )
-
-
-def _check(skills: tuple[Skill, ...]) -> None:
-    owners: dict[str, str] = {}
-    names = [skill.name for skill in skills]
-    taken = sorted({*names, *(tool.name for skill in skills for tool in skill.tools)})
-    for skill in skills:
-        if name := next(filter(skill.may_own, taken), ""):
-            raise ConfigError(
-                f"{name!r} is called like a tool that may come from {skill.name!r}; rename it."
-            )
-        if names.count(skill.name) > 1:
-            raise ConfigError(f"Two skills are called {skill.name!r}; rename one of them.")
-        for tool in skill.tools:
-            if owner := owners.get(tool.name):
-                raise ConfigError(
-                    f"The skills {owner!r} and {skill.name!r} both have a tool {tool.name!r}; "
-                    "rename one."
-                )
-            owners[tool.name] = skill.name
-            # The name would be ambiguous: the skill or its one tool.
-            if tool.name in names and (tool.name != skill.name or len(skill.tools) > 1):
-                raise ConfigError(
-                    f"The tool {tool.name!r} of the skill {skill.name!r} is called like a skill; "
-                    "rename it."
-                )
-            if tool.needs_confirmation and not tool.main_agent_only:
-                raise ConfigError(
-                    f"The tool {tool.name!r} needs a confirmation, and a subagent has no person to "
-                    "ask: make it main_agent_only=True."
-                )

@@ -119,6 +119,7 @@ LINES = {
     "skills.discovery": 8,
     "skills.opening": 2,
     "skills.services": 8,
+    "skills.shapes": 8,
     "skills.store": 6,
     "skills.user_texts": 6,
     "skills.settings": 8,

@@ -1,4 +1,4 @@
-"""Checks the form of a foreign skill, so that it cannot disable the bot (pure)."""
+"""Checks the form of skills, and that their names differ (pure)."""
 
 import json
 import re
@@ -28,6 +28,20 @@ def check_shape(skill: Skill) -> None:
             raise ConfigError(f"two of its tools are called {tool.name!r}; rename one.")
         if skill.may_own(tool.name) or (tool.name == skill.name and len(names) > 1):
             raise ConfigError(f"the tool {tool.name!r} is called like the skill; rename it.")
+
+
+def check_confirmations(skill: Skill, owner: str) -> None:
+    """Check that subagents are offered no tool that needs a confirmation.
+
+    Raises:
+        ConfigError: A tool needs one, and a subagent could call it.
+    """
+    for tool in skill.tools:
+        if tool.needs_confirmation and not tool.main_agent_only:
+            raise ConfigError(
+                f"{owner}: the tool {tool.name!r} needs a confirmation, and a subagent has no user "
+                "to ask: make it main_agent_only=True."
+            )
 
 
 def in_the_way(skill: Skill, others: Sequence[Skill]) -> str:
