@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 #: Returns the current time, aware, in UTC.
 Clock = Callable[[], datetime]
@@ -38,6 +39,7 @@ class Settings(BaseModel):
 
 
 Section = TypeVar("Section", bound=Settings)
+Named = TypeVar("Named")
 
 
 class Sections(Protocol):
@@ -125,7 +127,12 @@ class SkillSettings(Settings):
         return ""
 
 
-def check_names(names: Iterable[str], thing: str) -> None:
+def named(thing: str) -> AfterValidator:
+    """Return the validator of a setting that holds things by the names that an admin gives them."""
+    return AfterValidator(partial(_check_names, thing))
+
+
+def _check_names(thing: str, things: dict[str, Named]) -> dict[str, Named]:
     """Check the names that an admin gives to things: no two underscores in a row, none at the end.
 
     So `mcp__server__tool` is unambiguous.
@@ -133,12 +140,13 @@ def check_names(names: Iterable[str], thing: str) -> None:
     Raises:
         ValueError: A name is invalid; the text says what a valid name is.
     """
-    for name in names:
+    for name in things:
         if not _NAME.fullmatch(name) or len(name) > _MOST_NAME_CHARACTERS:
             raise ValueError(
                 f"{name[:50]!r} cannot be the name of a {thing}: take up to "
                 f"{_MOST_NAME_CHARACTERS} of a-z and 0-9, with single - or _ between them"
             )
+    return things
 
 
 def check_runs(runs: Iterable[str], confirm: Iterable[str]) -> None:

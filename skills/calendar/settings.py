@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
 from bot.errors import ConfigError
-from bot.values import Settings, SkillSettings, check_names
+from bot.values import Settings, SkillSettings, named
 
 _Person = Annotated[str, StringConstraints(pattern=r"^[a-z]+:[^\s:/]+(:[^\s:/]+)?$")]
 
@@ -70,19 +70,13 @@ class CalendarsSettings(SkillSettings):
     about: ClassVar[str] = "Calendars on CalDAV servers, and whose they are."
     warned_secrets: ClassVar[tuple[tuple[str, ...], ...]] = (("calendars", "*", "password"),)
 
-    calendars: dict[str, CalendarSettings] = Field({})
+    calendars: Annotated[dict[str, CalendarSettings], named("calendar")] = Field({})
     """Calendars by name, like {team: {url: "https://host/calendars/bot/team/", username: bot,
     password: "${CALDAV_PASSWORD}", write: true}}.
     """
 
     timeout_seconds: float = Field(20, gt=0, le=300)
     """The longest that a server takes to answer."""
-
-    @field_validator("calendars")
-    @classmethod
-    def _have_names(cls, value: dict[str, CalendarSettings]) -> dict[str, CalendarSettings]:
-        check_names(value, "calendar")
-        return value
 
     @property
     def is_on(self) -> bool:

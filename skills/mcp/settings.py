@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
-from bot.values import Settings, SkillSettings, check_names, check_runs
+from bot.values import Settings, SkillSettings, check_runs, named
 
 _Text = Annotated[str, StringConstraints(min_length=1)]
 
@@ -96,16 +96,10 @@ class McpSettings(SkillSettings):
         ("servers", "*", "environment", "*"),
     )
 
-    servers: dict[str, McpServerSettings] = Field({})
+    servers: Annotated[dict[str, McpServerSettings], named("server")] = Field({})
     """MCP servers by name, like {time: {command: [mcp-server-time], runs: [get_current_time]}}.
     Their tools are called mcp__time__get_current_time.
     """
-
-    @field_validator("servers")
-    @classmethod
-    def _have_names(cls, value: dict[str, McpServerSettings]) -> dict[str, McpServerSettings]:
-        check_names(value, "server")
-        return value
 
     @property
     def is_on(self) -> bool:

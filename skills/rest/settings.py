@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
-from bot.values import Json, Settings, SkillSettings, check_names, check_runs
+from bot.values import Json, Settings, SkillSettings, check_runs, named
 
 _Path = Annotated[str, StringConstraints(pattern=r"^/")]
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -126,16 +126,10 @@ class RestSettings(SkillSettings):
         ("services", "*", "query", "*"),
     )
 
-    services: dict[str, RestServiceSettings] = Field({})
+    services: Annotated[dict[str, RestServiceSettings], named("service")] = Field({})
     """Services by name, like {weather: {document: weather.yaml, base: "https://host/api", runs:
     [forecast]}}. Their tools are called rest__weather__forecast.
     """
-
-    @field_validator("services")
-    @classmethod
-    def _have_names(cls, value: dict[str, RestServiceSettings]) -> dict[str, RestServiceSettings]:
-        check_names(value, "service")
-        return value
 
     @property
     def is_on(self) -> bool:
