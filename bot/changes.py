@@ -1,7 +1,7 @@
 """The cause and the id of changes that can be undone (pure)."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -78,41 +78,26 @@ class Undone:
     failed: bool = False
 
 
-class OwnChange(Protocol):
-    """A change that a skill stored itself."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnChange:
+    """A change that a skill stored itself.
 
-    @property
-    def id(self) -> str:
-        """The id: see `new_id`."""
-        ...
+    Attributes:
+        id: The id: see `new_id`.
+        cause: The call that made it.
+        undone: Whether it was undone already.
+        names: The names of all things that it is about.
+        what: The description for the user: a verb in the past, and names.
+        undo: Undoes it, by the command of this id. Raises `BotError` if it cannot be undone; the
+            text has the reason.
+    """
 
-    @property
-    def cause(self) -> Cause:
-        """The call that made it."""
-        ...
-
-    @property
-    def undone(self) -> bool:
-        """True if it was undone already."""
-        ...
-
-    @property
-    def names(self) -> str:
-        """The names of all things that it is about."""
-        ...
-
-    @property
-    def what(self) -> str:
-        """The description for the user: a verb in the past, and names."""
-        ...
-
-    async def undo(self, command_id: str) -> Undone:
-        """Undo it.
-
-        Raises:
-            BotError: It cannot be undone; the text has the reason.
-        """
-        ...
+    id: str
+    cause: Cause
+    undone: bool
+    names: str
+    what: str
+    undo: Callable[[str], Awaitable[Undone]]
 
 
 class ChangeStore(Protocol):

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from bot.agent.sanitizer import one_line
-from bot.changes import Cause, Undone
+from bot.changes import OwnChange, Undone
 from bot.values import Clock, Identity
 from skills.files.versions import FileChange, FormerKind
 from skills.files.workspaces import Workspaces
@@ -21,63 +22,29 @@ class FileChanges:
     workspaces: Workspaces
     now: Clock
 
-    async def changes(self, user: Identity) -> list["UndoableFileChange"]:
+    async def changes(self, user: Identity) -> list[OwnChange]:
         """Return a user's changes, newest first."""
         found = await asyncio.to_thread(self.workspaces.changes, user)
-        return [UndoableFileChange(each, user, self.workspaces, self.now) for each in found]
+        return [
+            OwnChange(
+                id=each.id,
+                cause=each.cause,
+                undone=each.undone,
+                names="\n".join("/".join(item.path) for item in each.items),
+                what=_described(each),
+                undo=partial(self._undo, user, each),
+            )
+            for each in found
+        ]
 
-
-@dataclass(frozen=True, slots=True)
-class UndoableFileChange:
-    """A change of a user's files: a `bot.changes.OwnChange`."""
-
-    change: FileChange
-    user: Identity
-    workspaces: Workspaces
-    now: Clock
-
-    @property
-    def id(self) -> str:
-        """The id of the change."""
-        return self.change.id
-
-    @property
-    def cause(self) -> Cause:
-        """The call that made it."""
-        return self.change.cause
-
-    @property
-    def undone(self) -> bool:
-        """True if it was undone already."""
-        return self.change.undone
-
-    @property
-    def names(self) -> str:
-        """The paths that it is about, one a line."""
-        return "\n".join("/".join(item.path) for item in self.change.items)
-
-    @property
-    def what(self) -> str:
-        """The paths that were deleted, brought back and replaced."""
-        groups: dict[str, list[str]] = {"deleted": [], "brought back": [], "replaced": []}
-        for item in self.change.items:
-            path = "/".join(item.path)
-            if item.removed:
-                groups["deleted"].append(path)
-            if item.kind is FormerKind.NOTHING:
-                groups["brought back"].append(path)
-            elif not item.removed:
-                groups["replaced"].append(path)
-        return ", ".join(f"{done} {_paths(found)}" for done, found in groups.items() if found)
-
-    async def undo(self, command_id: str) -> Undone:
-        """Undo it.
+    async def _undo(self, user: Identity, change: FileChange, command_id: str) -> Undone:
+        """Undo a change.
 
         Raises:
             ToolError: It cannot be undone; the text has the reason.
         """
         restored = await asyncio.to_thread(
-            self.workspaces.undo, self.user, self.change, self.now, command_id=command_id
+            self.workspaces.undo, user, change, self.now, command_id=command_id
         )
         lines = []
         if restored.back:
@@ -100,6 +67,20 @@ class UndoableFileChange:
         done = bool(restored.back or restored.removed or restored.beside)
         text = "\n".join(lines) or "It is as it was before: nothing had to be done."
         return Undone(text, restored.id if done else "", failed=bool(restored.failed) and not done)
+
+
+def _described(change: FileChange) -> str:
+    """Return the paths that were deleted, brought back and replaced."""
+    groups: dict[str, list[str]] = {"deleted": [], "brought back": [], "replaced": []}
+    for item in change.items:
+        path = "/".join(item.path)
+        if item.removed:
+            groups["deleted"].append(path)
+        if item.kind is FormerKind.NOTHING:
+            groups["brought back"].append(path)
+        elif not item.removed:
+            groups["replaced"].append(path)
+    return ", ".join(f"{done} {_paths(found)}" for done, found in groups.items() if found)
 
 
 def _paths(paths: Sequence[str], most: int = _PATHS) -> str:
