@@ -81,9 +81,6 @@ class ChangeRecorder:
         self._droppable = [other for other in others if other.id != spared]
         self._size = sum(other.size for other in others)
         self._count = sum(other.count for other in others)
-        #: Space that cannot be freed: the spared change and this one.
-        self._fixed_size = self._size - sum(other.size for other in self._droppable)
-        self._fixed_count = self._count - sum(other.count for other in self._droppable)
         self._folder: int | None = None
         self._items: int | None = None
         self._number = 0
@@ -242,16 +239,21 @@ class ChangeRecorder:
         about = b"" if self._folder is not None else json.dumps(asdict(self._cause)).encode()
         size = item.size + len(item.line) + len(about)
         count = item.count + (OWN_FILES if about else 0)
-        if not self._drops and not self._fits(self._size + size, self._count + count):
+        size, count = self._size + size, self._count + count
+        if not self._drops and not self._fits(size, count):
             raise ToolError(STORE_IS_FULL)
-        if not self._fits(self._fixed_size + size, self._fixed_count + count):
+        dropped: list[StoredSize] = []
+        for oldest in self._droppable:
+            if self._fits(size, count):
+                break
+            dropped.append(oldest)
+            size, count = size - oldest.size, count - oldest.count
+        if not self._fits(size, count):
             raise TooLargeToStoreError
-        while not self._fits(self._size + size, self._count + count):
-            oldest = self._droppable.pop(0)
+        for oldest in dropped:
             drop(self._opener, self._store, oldest)
-            self._size, self._count = self._size - oldest.size, self._count - oldest.count
-        self._size, self._count = self._size + size, self._count + count
-        self._fixed_size, self._fixed_count = self._fixed_size + size, self._fixed_count + count
+        del self._droppable[: len(dropped)]
+        self._size, self._count = size, count
         if self._folder is None:
             parts = (self._mine.workspace, self._mine.id)
             make_folders(self._opener, self._store, parts)
