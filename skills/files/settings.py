@@ -76,22 +76,6 @@ class Change:
     made: int
 
 
-def check_room(settings: WorkspaceSettings, usage: SpaceUsage, change: Change) -> None:
-    """Raise if a write would exceed the size limit of a file or the user's limits.
-
-    A write that makes a file smaller is always allowed within the user's limits.
-
-    Raises:
-        ToolError: The write would exceed a limit.
-    """
-    if change.after > settings.file_bytes:
-        raise ToolError(
-            f"The file would have {spoken(change.after)}, and {spoken(settings.file_bytes)} is the "
-            "most: shorten it, or split it into several files."
-        )
-    check_total(settings, usage, change)
-
-
 def check_total(settings: WorkspaceSettings, usage: SpaceUsage, change: Change) -> None:
     """Raise if a change would exceed the user's limits. Only growth is checked.
 

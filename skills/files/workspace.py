@@ -24,7 +24,7 @@ from bot.files.opener import (
 from bot.files.walk import DEEPEST, TEMPORARY, USUALLY_SKIPPED, EntryKind, FolderEntry, FolderWalk
 from skills.files.former import FormerVersions
 from skills.files.recording import ChangeRecorder, TooLargeToStoreError
-from skills.files.settings import Change, SpaceUsage, WorkspaceSettings, check_room, check_total
+from skills.files.settings import Change, SpaceUsage, WorkspaceSettings, check_total
 from skills.files.tree import levels, opened_by_force
 from skills.files.writing import (
     LOCK_SECONDS,
@@ -137,7 +137,7 @@ class Workspace:
 
     @property
     def most_bytes(self) -> int:
-        """The size limit of a file that is read, in bytes."""
+        """The size limit of a file that is read or written, in bytes."""
         return self._settings.file_bytes
 
     @contextmanager
@@ -218,7 +218,11 @@ class Workspace:
         Raises:
             ToolError: Other writers held the lock for longer than `seconds`.
         """
-        with self._locked(seconds) as (_, folder):
+        with (
+            self._user_folder() as user,
+            one_writer(user, seconds),
+            self._below(user, self._names) as folder,
+        ):
             yield folder
 
     @contextmanager
@@ -285,12 +289,17 @@ class Workspace:
             check_total(self._settings, self._usage(user), change)
 
     def _replace(self, parts: Sequence[str], content_in: Callable[[int], bytes]) -> WriteResult:
-        with tool_errors(parts), self._locked(LOCK_SECONDS) as (user, folder), ExitStack() as stack:
+        with tool_errors(parts), self.alone() as folder, ExitStack() as stack:
             content = content_in(folder)
             before = state_of(self.opener, folder, parts)
             made = missing(self.opener, folder, parts)
             change = Change(before.st_size if before else 0, len(content), made)
-            check_room(self._settings, self._usage(user), change)
+            if change.after > self.most_bytes:
+                raise ToolError(
+                    f"The file would have {spoken(change.after)}, and {spoken(self.most_bytes)} is "
+                    "the most: shorten it, or split it into several files."
+                )
+            self.check_total(change)
             if made or change.after > change.before:
                 self.reserve.check(change.after + change.before)
             differs = before is not None and EntryKind.of(before) is EntryKind.FILE
@@ -311,16 +320,6 @@ class Workspace:
                     former.discard()
                 raise
         return WriteResult(before is None, len(content), kept=kept, lost=differs and not kept)
-
-    @contextmanager
-    def _locked(self, seconds: float) -> Iterator[tuple[int, int]]:
-        """Open the user's folder and the workspace in it, under the writers' lock."""
-        with (
-            self._user_folder() as user,
-            one_writer(user, seconds),
-            self._below(user, self._names) as folder,
-        ):
-            yield user, folder
 
     @contextmanager
     def _below(self, user: int, names: Sequence[str]) -> Iterator[int]:

@@ -19,7 +19,7 @@ from bot.disk import spoken
 from bot.errors import ToolError
 from bot.values import Identity
 from skills.base import ToolContext
-from skills.files.settings import Change, SpaceUsage, WorkspaceSettings, check_room
+from skills.files.settings import Change, SpaceUsage, WorkspaceSettings, check_total
 from skills.files.workspace import Workspace
 from skills.files.workspaces import AT_ONCE, Workspaces
 from tests.fakes.clock import FakeClock
@@ -187,7 +187,6 @@ ROOM = WorkspaceSettings(user_bytes=10_000, user_files=10, file_bytes=5_000)
 @pytest.mark.parametrize(
     ("usage", "change", "said"),
     [
-        (SpaceUsage(0, 0), Change(0, 5_001, 1), "The file would have 5 kB, and 5 kB is the most"),
         (
             SpaceUsage(9_000, 3),
             Change(0, 1_001, 1),
@@ -211,7 +210,7 @@ def test_what_does_not_fit_is_refused_with_advice(
     usage: SpaceUsage, change: Change, said: str
 ) -> None:
     with pytest.raises(ToolError, match=said):
-        check_room(ROOM, usage, change)
+        check_total(ROOM, usage, change)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +223,7 @@ def test_what_does_not_fit_is_refused_with_advice(
     ],
 )
 def test_what_fits_or_makes_room_may_be_written(usage: SpaceUsage, change: Change) -> None:
-    check_room(ROOM, usage, change)
+    check_total(ROOM, usage, change)
 
 
 @given(size=st.integers(0, 10**12))
