@@ -193,9 +193,7 @@ def _attribute(url: str) -> str:
 async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
     section = services.config.section
     fetch, composed = section(FetchSettings), section(WebSettings).composed_addresses
-    search = await stack.enter_async_context(
-        open_provider(section(SearchSettings), fetch, services.claude)
-    )
+    search = open_provider(stack, section(SearchSettings), fetch, services.claude)
     pages = Web(fetch, reserve=services.reserve) if fetch.enabled else None
     if pages is None and search is None:
         return SkillParts()

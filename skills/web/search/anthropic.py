@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from bot.agent.messages import Usage, estimate_tokens
@@ -45,7 +44,7 @@ _TOO_SLOW = "The search did not end in time. Try again with fewer words, or do w
 
 
 class ClaudeSearch:
-    """Searches with a small Claude model.
+    """Searches with a small Claude model; the SDK is imported with the first query.
 
     Args:
         claude: The connection to Claude.
@@ -61,18 +60,10 @@ class ClaudeSearch:
         self._seconds = seconds
         self._sdk = Lazy(partial(open_sdk, claude.settings))
 
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls, claude: Claude, model: str | None = None, *, seconds: float = SECONDS
-    ) -> AsyncIterator["ClaudeSearch"]:
-        """Open the search; the SDK is imported with the first query."""
-        search = cls(claude, model, seconds=seconds)
-        try:
-            yield search
-        finally:
-            if sdk := search._sdk.opened:
-                await sdk.close()
+    async def aclose(self) -> None:
+        """Close the SDK, which the first query has opened."""
+        if sdk := self._sdk.opened:
+            await sdk.close()
 
     async def search(
         self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False

@@ -1,7 +1,6 @@
 """Builds the search provider that the settings name."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack
 
 from pydantic import SecretStr
 
@@ -15,13 +14,13 @@ from skills.web.search.services import SERVICES, ServiceSearch
 from skills.web.settings import SearchSettings
 
 
-@asynccontextmanager
-async def open_provider(
-    settings: SearchSettings, fetch: FetchSettings, claude: Claude
-) -> AsyncIterator[SearchProvider | None]:
+def open_provider(
+    stack: AsyncExitStack, settings: SearchSettings, fetch: FetchSettings, claude: Claude
+) -> SearchProvider | None:
     """Open the configured search provider; `None` where none is configured.
 
     Args:
+        stack: Closes the provider.
         settings: Selects the provider.
         fetch: Network settings for requests to services.
         claude: The connection to Claude.
@@ -30,24 +29,13 @@ async def open_provider(
         ConfigError: The provider needs a library that is not installed.
     """
     if settings.provider == "anthropic" or (settings.provider == "auto" and claude.answers):
-        async with ClaudeSearch.open(claude, settings.model) as search:
-            yield search
-    else:
-        yield provider_of(settings, fetch)
-
-
-def provider_of(settings: SearchSettings, fetch: FetchSettings) -> SearchProvider | None:
-    """Return the configured provider, if it is one that needs no opening.
-
-    Raises:
-        ConfigError: The provider needs a library that is not installed.
-    """
-    key = settings.api_key or SecretStr("")
+        search = ClaudeSearch(claude, settings.model)
+        stack.push_async_callback(search.aclose)
+        return search
     if settings.provider == "ddgs":
         return DdgsSearch(ddgs_engine())
     service = SERVICES.get(settings.provider or "")
     if service is None:
         return None
-    return ServiceSearch(
-        service, Site(service.name, settings.base_url or service.base_url, fetch), key
-    )
+    site = Site(service.name, settings.base_url or service.base_url, fetch)
+    return ServiceSearch(service, site, settings.api_key or SecretStr(""))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack, aclosing
 
 import pytest
 from pydantic import SecretStr, ValidationError
@@ -62,7 +63,7 @@ async def search(
     answers = in_order(script) if isinstance(script, Reply) else script
     async with (
         FakeAnthropic(answers) as server,
-        ClaudeSearch.open(claude(server.url), seconds=seconds) as provider,
+        aclosing(ClaudeSearch(claude(server.url), seconds=seconds)) as provider,
     ):
         try:
             asked.hits = await provider.search(query, most=most, spent=asked.spent.append)
@@ -91,7 +92,7 @@ async def test_one_small_request_with_one_search_is_made() -> None:
 async def test_another_model_may_search() -> None:
     async with (
         FakeAnthropic(in_order(searched(WHALES))) as server,
-        ClaudeSearch.open(claude(server.url), "claude-opus-5-5") as provider,
+        aclosing(ClaudeSearch(claude(server.url), "claude-opus-5-5")) as provider,
     ):
         await provider.search("whales", most=1)
 
@@ -288,7 +289,7 @@ async def test_a_search_that_hangs_is_given_up_and_what_it_may_cost_is_charged()
 async def test_stopping_a_search_closes_its_connection() -> None:
     async with (
         FakeAnthropic(in_order(Reply(fault="hang"))) as server,
-        ClaudeSearch.open(claude(server.url)) as provider,
+        aclosing(ClaudeSearch(claude(server.url))) as provider,
     ):
         async with asyncio.timeout(20), asyncio.TaskGroup() as group:
             task = group.create_task(provider.search("whales", most=1))
@@ -307,7 +308,7 @@ def test_a_search_ends_before_its_tool_is_stopped() -> None:
 async def test_a_key_that_is_refused_is_told_without_the_key() -> None:
     async with (
         FakeAnthropic(in_order(searched(WHALES))) as server,
-        ClaudeSearch.open(claude(server.url, key="sk-another-key")) as provider,
+        aclosing(ClaudeSearch(claude(server.url, key="sk-another-key"))) as provider,
     ):
         with pytest.raises(SearchError, match=r"models\.anthropic\.api_key") as caught:
             await provider.search("whales", most=1)
@@ -336,14 +337,16 @@ async def test_claude_searches_where_it_answers_anyway_or_is_asked_for(
     known = Claude(settings=AnthropicSettings(), patience=patience, answers=answers)
     given = SearchSettings.model_validate(settings)
 
-    async with open_provider(given, FetchSettings(), known) as found:
+    async with AsyncExitStack() as stack:
+        found = open_provider(stack, given, FetchSettings(), known)
         assert type(found) is kind
 
 
 async def test_another_service_that_is_configured_comes_first() -> None:
     given = SearchSettings(provider="brave", api_key=SecretStr("k"))
 
-    async with open_provider(given, FetchSettings(), claude("http://127.0.0.1:9")) as found:
+    async with AsyncExitStack() as stack:
+        found = open_provider(stack, given, FetchSettings(), claude("http://127.0.0.1:9"))
         assert not isinstance(found, ClaudeSearch)
 
 
@@ -362,7 +365,8 @@ async def test_the_model_of_the_settings_searches_or_else_the_one_of_runs() -> N
     known = claude("http://127.0.0.1:9")
     models = []
     for name in ("claude-x", None):
-        async with open_provider(SearchSettings(model=name), FetchSettings(), known) as found:
+        async with AsyncExitStack() as stack:
+            found = open_provider(stack, SearchSettings(model=name), FetchSettings(), known)
             assert isinstance(found, ClaudeSearch)
             models.append(found.model)
 
@@ -382,7 +386,7 @@ async def test_at_the_gate_a_search_counts_as_the_work_that_asks_for_it(
         gate.refused(0)
         await gate.enter(background=True)
         reached.patience.gate = gate
-        async with ClaudeSearch.open(reached, seconds=0.5 if background else 20) as provider:
+        async with aclosing(ClaudeSearch(reached, seconds=0.5 if background else 20)) as provider:
             found = provider.search("whales", most=1, background=background)
 
             # A run holds the only place: another run waits for it, a turn does not.

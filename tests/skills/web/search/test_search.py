@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import pytest
 from pydantic import SecretStr, ValidationError
 
 from bot.errors import ToolError
+from bot.models.anthropic_client import AnthropicSettings, Claude
+from bot.models.retrying import Patience, RetrySettings
 from bot.net.settings import FetchSettings
 from bot.net.web import Site
 from skills.web.search.base import Hit, SearchError, SearchProvider
-from skills.web.search.catalog import provider_of
+from skills.web.search.catalog import open_provider
 from skills.web.search.ddgs import DdgsSearch
 from skills.web.search.services import SERVICES, ServiceSearch
 from skills.web.settings import SearchSettings
@@ -170,15 +173,17 @@ async def test_ddgs_that_fails_is_told_as_a_search_that_found_nothing() -> None:
     ],
 )
 def test_the_settings_choose_the_service(settings: dict[str, str], name: str) -> None:
-    found = provider_of(SearchSettings.model_validate(settings), FetchSettings())
+    claude = Claude(
+        settings=AnthropicSettings(), patience=Patience(RetrySettings(), "Anthropic"), answers=True
+    )
+
+    found = open_provider(
+        AsyncExitStack(), SearchSettings.model_validate(settings), FetchSettings(), claude
+    )
 
     assert isinstance(found, ServiceSearch)
     assert found.service.name == found.site.name == name
     assert found.api_key.get_secret_value() == settings.get("api_key", "")
-
-
-def test_without_a_provider_there_is_no_search() -> None:
-    assert provider_of(SearchSettings(), FetchSettings()) is None
 
 
 @pytest.mark.parametrize(
