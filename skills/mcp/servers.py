@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -21,6 +21,9 @@ from skills.base import Effects, Reach, Tool, ToolContext
 from skills.mcp.pins import Pins
 from skills.mcp.settings import McpServerSettings, McpSettings
 from skills.mcp.tools import Offer, offers, result_text
+
+if TYPE_CHECKING:
+    from skills.mcp.link import McpLink
 
 log = logging.getLogger(__name__)
 
@@ -52,24 +55,9 @@ class McpTimings:
     pins_every: float = 2.0
 
 
-class McpConnection(Protocol):
-    """A connected server: `skills.mcp.link.McpLink`.
-
-    Attributes:
-        ended: Set when the connection has ended.
-    """
-
-    @property
-    def ended(self) -> asyncio.Event: ...  # noqa: D102
-
-    async def tools(self) -> list[Json]: ...  # noqa: D102
-    async def call(self, tool: str, arguments: Json, *, seconds: float) -> Json: ...  # noqa: D102
-    async def listen(self, on_change: Callable[[], object]) -> None: ...  # noqa: D102
-
-
 Connect = Callable[
     [str, McpServerSettings, Mapping[str, str], Callable[[], object]],
-    AbstractAsyncContextManager[McpConnection],
+    AbstractAsyncContextManager["McpLink"],
 ]
 
 
@@ -110,7 +98,7 @@ class McpServer:
         self._pins = pins
         self._environ = environ
         self._pace = pace
-        self._link: McpConnection | None = None
+        self._link: McpLink | None = None
         self._offered: Mapping[str, Offer] = {}
         self._accepted: Mapping[str, Offer] = {}
         #: Whether the offered tools were compared with the pins.
@@ -171,14 +159,14 @@ class McpServer:
                 await self._watch(link)
         return "the connection ended"
 
-    async def _listen(self, link: McpConnection) -> None:
+    async def _listen(self, link: "McpLink") -> None:
         while True:
             await link.listen(self.look_again)
             # The stream ended, or the server has none: polling finds the changes that were missed.
             await asyncio.sleep(self._pace.list_every)
             self.look_again()
 
-    async def _watch(self, link: McpConnection) -> None:
+    async def _watch(self, link: "McpLink") -> None:
         """Update the list of tools, on notification and periodically."""
         loop = asyncio.get_running_loop()
         while True:
@@ -332,7 +320,7 @@ class McpServers:
 
 
 async def offered_by(
-    name: str, settings: McpServerSettings, link: McpConnection
+    name: str, settings: McpServerSettings, link: "McpLink"
 ) -> tuple[dict[str, Offer], list[str]]:
     """Request a server's tools; return the usable ones by raw name, and the problems found."""
     listed = await link.tools()
@@ -348,7 +336,7 @@ async def offered_by(
     return found, problems
 
 
-async def _raise_at_end(link: McpConnection) -> None:
+async def _raise_at_end(link: "McpLink") -> None:
     await link.ended.wait()
     raise ConnectionResetError("the connection ended")
 
