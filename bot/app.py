@@ -62,7 +62,7 @@ from db.database import Database
 from db.steps import StepWriter
 from migrations.run import ensure_current
 from skills.base import Skill
-from skills.declaration import BotServices
+from skills.declaration import BotServices, SkillParts
 from skills.opening import open_skills
 from skills.registry import SkillRegistry
 from skills.store import SkillStore
@@ -222,7 +222,7 @@ async def open_bot(
             now=now,
         )
         await open_skills(stack, services, registry)
-        registry.register(further_skills)
+        registry.add(SkillParts(skills=tuple(further_skills)))
         agents.check_tools(registry.has)
 
         # -- conversations

@@ -26,13 +26,13 @@ class SkillRegistry:
     if its name is taken, or if it needs a confirmation and subagents could call it.
 
     Args:
-        skills: The first skills; `register` adds others.
+        skills: The first skills; `add` adds others.
 
     Attributes:
-        parts: The parts of the skills that were opened.
+        parts: The parts of all skills.
 
     Raises:
-        ConfigError: As `register`.
+        ConfigError: As `add`.
     """
 
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
@@ -42,16 +42,16 @@ class SkillRegistry:
         self._fixed: dict[str, Tool] = {}
         self._skills: dict[str, Skill] = {}
         self._complained: set[str] = set()
-        self.register(skills)
+        self.add(SkillParts(skills=tuple(skills)))
 
-    def register(self, skills: Iterable[Skill]) -> None:
-        """Add skills.
+    def add(self, parts: SkillParts) -> None:
+        """Add the parts of a skill.
 
         Raises:
             ConfigError: A name is taken, a form is wrong, or a tool needs a confirmation and could
                 be called by a subagent.
         """
-        for skill in skills:
+        for skill in parts.skills:
             check_shape(skill)
             if reason := in_the_way(skill, self.skills):
                 raise ConfigError(f"The skill {skill.name!r} cannot be added: {reason}")
@@ -59,21 +59,13 @@ class SkillRegistry:
             self.skills = (*self.skills, skill)
             self._fixed |= {tool.name: tool for tool in skill.tools}
             self._skills[skill.name] = skill
-
-    def add(self, parts: SkillParts) -> None:
-        """Add the parts of a skill that was opened.
-
-        Raises:
-            ConfigError: As `register`.
-        """
-        self.register(parts.skills)
         self.parts.append(parts)
         self._run_tools |= {tool.name: tool for tool in parts.run_tools}
 
     @property
     def named(self) -> tuple[Skill, ...]:
         """The skills, and each tool of runs as a skill of its name: all names that are taken."""
-        return (*self.skills, *(skill for parts in self.parts for skill in parts.named))
+        return tuple(skill for parts in self.parts for skill in parts.named)
 
     async def unavailable(self, run: "Run | None" = None) -> tuple[str, ...]:
         """Return the unreachable services whose tools a run, or the main agent, may use."""
@@ -211,7 +203,7 @@ class SkillRegistry:
         if tool.name in others or tool.name in self._skills:
             return f"The name {tool.name!r} is taken; the tool of {skill.name!r} is left out"
         if tool.needs_confirmation and not tool.main_agent_only:
-            return f"The tool {tool.name!r} needs a person, whom a subagent does not have"
+            return f"The tool {tool.name!r} needs a user to ask, whom a subagent does not have"
         return ""
 
 
