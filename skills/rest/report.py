@@ -33,11 +33,11 @@ def known(name: str, settings: RestServiceSettings) -> str:
     if source.startswith(("http://", "https://")):
         return "as its document at another place says: `python -m bot doctor` reads it"
     try:
-        described = described_by(name, settings, read_file(source))
+        base, document = described_by(name, settings, read_file(source))
     except OSError as error:
         return f"NOT USED: {source} cannot be read ({error.strerror})"
     except BotError as error:
         return f"NOT USED: {error}"
-    names = {each.name for each in described.operations}
-    text = f"{counted(len(names) + len(settings.requests), 'request')} to {described.base}"
-    return one_line("; ".join([text, *described.problems]), MOST_CHARACTERS)
+    names = {each.name for each in document.operations}
+    text = f"{counted(len(names) + len(settings.requests), 'request')} to {base}"
+    return one_line("; ".join([text, *document.problems]), MOST_CHARACTERS)

@@ -5,7 +5,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from urllib.parse import quote, urlencode
@@ -20,7 +20,7 @@ from bot.tasks import Tasks
 from bot.values import Json
 from skills.base import Effects, Reach, Tool, ToolContext
 from skills.rest.documents import MOST_BYTES, base_of, parsed, read_file
-from skills.rest.openapi import Operation, by_hand, read
+from skills.rest.openapi import OpenApiDocument, Operation, by_hand, read
 from skills.rest.requests import Request, request_for
 from skills.rest.settings import RestServiceSettings, RestSettings
 
@@ -37,21 +37,10 @@ WARNING = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceDescription:
-    """The usable part of a document, filtered by the configuration.
-
-    Attributes:
-        problems: Parts that are left out or missing, in a few words each.
-    """
-
-    base: str
-    operations: tuple[Operation, ...]
-    problems: tuple[str, ...]
-
-
-def described_by(name: str, settings: RestServiceSettings, content: bytes) -> ServiceDescription:
-    """Read the document of a service.
+def described_by(
+    name: str, settings: RestServiceSettings, content: bytes
+) -> tuple[str, OpenApiDocument]:
+    """Return the base URL of a service, and its document as far as the configuration uses it.
 
     Raises:
         ConfigError: The document cannot be read, or used.
@@ -59,16 +48,13 @@ def described_by(name: str, settings: RestServiceSettings, content: bytes) -> Se
     source, wanted = settings.document or "", settings.operations
     document = read(name, parsed(name, content))
     base = settings.base or base_of(name, source, document.servers)
-    problems = list(document.problems) if wanted is None else []
+    problems = document.problems if wanted is None else ()
     known = {each.id for each in document.operations} | set(settings.requests)
     named = {*(wanted or ()), *settings.runs, *settings.confirm}
     if missing := sorted(named - known):
-        problems.append(f"it has no {', '.join(missing)}, which the configuration names")
-    return ServiceDescription(
-        base=base,
-        operations=tuple(o for o in document.operations if wanted is None or o.id in wanted),
-        problems=tuple(problems),
-    )
+        problems += (f"it has no {', '.join(missing)}, which the configuration names",)
+    operations = tuple(o for o in document.operations if wanted is None or o.id in wanted)
+    return base, replace(document, operations=operations, problems=problems)
 
 
 class RestService:
@@ -110,10 +96,11 @@ class RestService:
                 content = await asyncio.to_thread(read_file, source)
             except OSError as error:
                 raise ConfigError(f"{source} cannot be read: {error.strerror}.") from None
-        described = await asyncio.to_thread(described_by, self.name, self.settings, content)
-        self._base, problems = described.base, described.problems
-        self._take(described.operations)
-        self.problem = for_log("; ".join(problems))
+        self._base, document = await asyncio.to_thread(
+            described_by, self.name, self.settings, content
+        )
+        self._take(document.operations)
+        self.problem = for_log("; ".join(document.problems))
         if self.problem:
             log.warning("The REST service %s: %s", self.name, self.problem)
         self.settled.set()
