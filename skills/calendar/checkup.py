@@ -3,7 +3,7 @@
 from bot.checks import Check, all_of, fails, reason_of, works
 from bot.errors import ConfigError, ToolError
 from bot.net.addresses import AnyAddress
-from bot.net.guard import OpenClient, open_guarded
+from bot.net.guard import open_guarded
 from bot.values import Sections
 from skills.calendar.settings import CalendarSettings, CalendarsSettings
 
@@ -13,39 +13,25 @@ PATIENCE_SECONDS = 10
 
 
 async def checks(config: Sections) -> list[Check]:
-    """Check the calendars of a configuration."""
+    """Return a check on each calendar of a configuration; nothing is written."""
     settings = config.section(CalendarsSettings)
     try:
         settings.check_installed()
     except ConfigError as error:
         return [fails(str(error))]
-    return await look(settings, lambda: open_guarded(AnyAddress()), seconds=PATIENCE_SECONDS)
-
-
-async def look(
-    settings: CalendarsSettings,
-    open_client: OpenClient,
-    *,
-    seconds: float,
-) -> list[Check]:
-    """Return a check on each calendar; nothing is written."""
     return await all_of(
-        _look(name, each, open_client, seconds)
-        for name, each in settings.calendars.items()
-        if each.enabled
+        _look(name, each) for name, each in settings.calendars.items() if each.enabled
     )
 
 
-async def _look(
-    name: str,
-    settings: CalendarSettings,
-    open_client: OpenClient,
-    seconds: float,
-) -> Check:
+async def _look(name: str, settings: CalendarSettings) -> Check:
     from skills.calendar.dav import RemoteCalendar  # noqa: PLC0415
 
+    calendar = RemoteCalendar(
+        name, settings, lambda: open_guarded(AnyAddress()), seconds=PATIENCE_SECONDS
+    )
     try:
-        found = await RemoteCalendar(name, settings, open_client, seconds=seconds).is_calendar()
+        found = await calendar.is_calendar()
     except ToolError as error:
         text = f"{name}: {reason_of(error)}. Check `calendar.calendars.{name}`."
         return fails(text)

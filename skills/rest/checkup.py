@@ -6,7 +6,7 @@ from bot.agent.sanitizer import one_line
 from bot.checks import Check, all_of, fails, is_off, reason_of, works
 from bot.errors import BotError
 from bot.net.addresses import AnyAddress
-from bot.net.guard import OpenClient, open_guarded
+from bot.net.guard import open_guarded
 from bot.run_texts import counted
 from bot.values import Sections
 from skills.rest.report import MOST_CHARACTERS
@@ -17,14 +17,10 @@ SUBJECT = "REST"
 
 
 async def checks(config: Sections) -> list[Check]:
-    """Check the services of a configuration."""
-    return await look(config.section(RestSettings), lambda: open_guarded(AnyAddress()))
-
-
-async def look(settings: RestSettings, open_client: OpenClient) -> list[Check]:
-    """Read all documents concurrently, each within the timeout of a call."""
+    """Read the documents of all services concurrently, each within the timeout of a call."""
     return await all_of(
-        _look(RestService(name, each, open_client)) for name, each in settings.services.items()
+        _look(RestService(name, each, lambda: open_guarded(AnyAddress())))
+        for name, each in config.section(RestSettings).services.items()
     )
 
 

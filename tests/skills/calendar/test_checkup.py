@@ -2,11 +2,9 @@
 
 from bot.config.model import Config
 from bot.doctor import examine
-from bot.net.addresses import AnyAddress
-from bot.net.guard import open_guarded
 from bot.report import report
 from db.settings import DatabaseSettings
-from skills.calendar.checkup import look
+from skills.calendar.checkup import checks
 from skills.calendar.settings import CalendarsSettings
 from tests.fakes.radicale_server import PASSWORDS, Radicale
 
@@ -24,7 +22,7 @@ def configured(radicale: Radicale) -> CalendarsSettings:
 
 
 async def test_each_calendar_is_asked_whether_it_is_one(radicale: Radicale) -> None:
-    remarks = await look(configured(radicale), lambda: open_guarded(AnyAddress()), seconds=5)
+    remarks = await checks(Config(calendar=configured(radicale)))
 
     good, home, shut = remarks
     assert (good.good, good.text) == (True, "good answers; events may be added.")

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from bot.checks import Check, works
-from bot.net.addresses import AnyAddress
-from bot.net.guard import open_guarded
+from bot.config.model import Config
 from bot.values import Json
-from skills.rest.checkup import look
+from skills.rest.checkup import checks
 from skills.rest.report import known
 from skills.rest.settings import RestServiceSettings, RestSettings
 from tests.fakes.rest_server import FakeRest, rest_server
@@ -30,7 +29,7 @@ async def fake() -> AsyncIterator[FakeRest]:
 
 async def looked(**services: Json) -> list[Check]:
     settings = RestSettings.model_validate({"services": services})
-    return await look(settings, lambda: open_guarded(AnyAddress()))
+    return await checks(Config(rest=settings))
 
 
 async def test_documents_are_read_and_nothing_else_is_asked(fake: FakeRest) -> None:
