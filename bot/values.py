@@ -157,7 +157,7 @@ def check_runs(runs: Iterable[str], confirm: Iterable[str]) -> None:
     """
     if both := sorted({*runs} & {*confirm}):
         raise ValueError(
-            f"names {', '.join(both)} in `runs` and in `confirm`; a run has no person to ask"
+            f"names {', '.join(both)} in `runs` and in `confirm`; a run has no user to ask"
         )
 
 

@@ -19,11 +19,11 @@ GUIDE = """\
 Handing over work:
 - `delegate_to_subagent` for one to three tool calls whose result you need now. Name exactly the \
 tools it needs.
-- `sessions_spawn` for longer research or analysis: it returns at once. Tell the person that it \
+- `sessions_spawn` for longer research or analysis: it returns at once. Tell the user that it \
 has started, with its short id. For several independent things, spawn several in one answer.
 - The other `sessions_` tools take a run by its id or a unique beginning of it, its label, `#n` or \
-`last`. Look when the person asks how it is going.
-- When a call is refused, tell the person which limit it was and when to try again."""
+`last`. Look when the user asks how it is going.
+- When a call is refused, tell the user which limit it was and when to try again."""
 
 RunId = str
 
@@ -90,7 +90,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
         label: Annotated[str | None, "Two to five words"] = None,
         agent: Annotated[str | None, "`general` if left out"] = None,
         context: Annotated[str | None, "Background"] = None,
-        model: Annotated[str | None, "If the person asked for one"] = None,
+        model: Annotated[str | None, "If the user asked for one"] = None,
         provider: str | None = None,
         timeout_minutes: float | None = None,
         allowed_tools: Annotated[
@@ -141,7 +141,7 @@ def _watching(records: Records) -> tuple[Tool, ...]:
 
     @reads
     async def sessions_list(context: ToolContext) -> str:
-        """List the person's runs, also those that ended in the last half hour."""
+        """List the user's runs, also those that ended in the last half hour."""
         active, ended = await records.list(Caller.of(context))
         if not active and not ended:
             return "No runs are going on, and none ended in the last half hour."
@@ -222,7 +222,7 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
 
     @steers(needs_confirmation=True, prepare=run_to_stop)
     async def sessions_stop(context: ToolContext, run_id: RunId) -> str:
-        """Stop a run. The person is asked first."""
+        """Stop a run. The user is asked first."""
         stopped = await manager.stop(run_id, Caller.of(context))
         if not stopped:
             return "It is over already; nothing was stopped."

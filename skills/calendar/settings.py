@@ -35,7 +35,7 @@ class CalendarSettings(Settings):
     """
 
     write: bool = False
-    """Whether events may be added, each with the person's yes."""
+    """Whether events may be added, each with the user's yes."""
 
     enabled: bool = True
     """Whether the bot uses it."""

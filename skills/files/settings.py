@@ -20,19 +20,19 @@ class WorkspaceSettings(SkillSettings):
     """Everything under `workspaces:`."""
 
     section: ClassVar[str] = "workspaces"
-    about: ClassVar[str] = "Files that the models read and write for a person."
+    about: ClassVar[str] = "Files that the models read and write for a user."
 
     enabled: bool = True
     """Offer the tools that read and write files."""
 
     folder: str = Field("data/workspaces", min_length=1)
-    """Where the workspaces are: in it one folder per person, which the bot makes."""
+    """Where the workspaces are: in it one folder per user, which the bot makes."""
 
     user_bytes: int = Field(256_000_000, ge=10_000)
-    """What one person's files may take together, in bytes."""
+    """What one user's files may take together, in bytes."""
 
     user_files: int = Field(20_000, ge=10, le=200_000)
-    """Files and folders that one person may have."""
+    """Files and folders that one user may have."""
 
     file_bytes: int = Field(10_000_000, ge=1_000, le=100_000_000)
     """The largest file that the tools read and write, in bytes."""

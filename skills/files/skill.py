@@ -26,7 +26,7 @@ MOST_PATHS = 200
 MOST_LINES = 2_000
 
 GUIDE = """\
-The person has a workspace of files that you and your runs share; paths begin at its top."""
+The user has a workspace of files that you and your runs share; paths begin at its top."""
 
 _Path = Annotated[str, "Such as notes/today.md"]
 _Folder = Annotated[str, "A folder; the whole workspace if empty"]
@@ -37,7 +37,7 @@ def build(workspaces: Workspaces) -> Skill:
     read, *find = _reading(workspaces)
     return Skill(
         name="files",
-        description="The files in a person's workspace.",
+        description="The files in a user's workspace.",
         tools=(read, *_writing(workspaces), *find),
         guide=GUIDE,
     )

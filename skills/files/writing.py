@@ -34,7 +34,7 @@ def one_writer(user: int, seconds: float) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise ToolError(
-                        "Other work is writing this person's files: try it again."
+                        "Other work is writing this user's files: try it again."
                     ) from None
                 time.sleep(0.005)
         yield

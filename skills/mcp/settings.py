@@ -39,7 +39,7 @@ class McpServerSettings(Settings):
     """The tools that subagents may use as well; by default none."""
 
     confirm: tuple[str, ...] = ()
-    """The tools that are asked of the person before each call."""
+    """The tools that are asked of the user before each call."""
 
     read_only: tuple[str, ...] = ()
     """The tools that change nothing, so that a call may be made again after a crash. What the

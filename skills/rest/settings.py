@@ -83,7 +83,7 @@ class RestServiceSettings(Settings):
     """The operations that subagents may use as well; by default none."""
 
     confirm: tuple[str, ...] = ()
-    """The operations that are asked of the person before each call."""
+    """The operations that are asked of the user before each call."""
 
     timeout_seconds: float = Field(30, gt=0, le=600)
     """The longest that a call takes."""

@@ -17,7 +17,7 @@ class ScheduleSettings(SkillSettings):
     """Whether people may have work done at a later time, once or again and again."""
 
     max_per_user: int = Field(20, ge=1)
-    """Schedules of one person that are not over."""
+    """Schedules of one user that are not over."""
 
     min_minutes_between: int = Field(5, ge=1, le=1440)
     """The least time between two fires of one schedule."""

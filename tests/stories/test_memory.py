@@ -54,7 +54,7 @@ async def test_a_result_that_asks_to_be_remembered_is_not_even_by_an_obedient_mo
         await it.outlet.replied(2)
 
     asked = [said(body["messages"][-1]) for body in play.asked]
-    assert any("not the person's own words" in text for text in asked)
+    assert any("not the user's own words" in text for text in asked)
     assert f"remember “{EVIL}” (found in: the page)" in question.text
     assert "Not done" in refused.text
     assert "evil" not in asked[-1]

@@ -150,7 +150,7 @@ def test_a_flow_has_its_bounds_in_each_window() -> None:
         ({"url": "https://user:pw@h/"}, "a password belongs into"),
         ({"url": "https://h/", "environment": {"A": "b"}}, "mean nothing"),
         ({"command": ["x"], "headers": {"A": "b"}}, "mean nothing"),
-        ({"command": ["x"], "runs": ["a"], "confirm": ["a"]}, "has no person to ask"),
+        ({"command": ["x"], "runs": ["a"], "confirm": ["a"]}, "has no user to ask"),
     ],
 )
 def test_settings_that_cannot_be_are_explained(server: Json, said: str) -> None:

@@ -333,7 +333,7 @@ def test_a_request_by_hand_is_an_operation_like_others() -> None:
         ({"requests": {"a": {"description": "x", "path": "/"}}}, "must say where"),
         ({"document": "x", "base": "https://u:p@h/"}, "secrets belong"),
         ({"document": "x", "base": "file:///etc"}, "must be an address"),
-        ({"document": "x", "runs": ["a"], "confirm": ["a"]}, "no person to ask"),
+        ({"document": "x", "runs": ["a"], "confirm": ["a"]}, "no user to ask"),
         (
             {"base": "http://h", "requests": {"a": {"description": "x", "path": "/{b}"}}},
             "has b, which must stand in `parameters`",
