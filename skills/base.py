@@ -54,10 +54,6 @@ async def _unheard(message: str) -> None:
     """Discard a progress report of the main agent, which has no run card."""
 
 
-def _uncounted(usage: Usage) -> None:
-    """Discard a cost, outside of any counted work."""
-
-
 async def _nobody(_: str, __: str, ___: Sequence[str]) -> str:
     """Refuse a question: only a run can wait for the answer."""
     raise ToolError("Only a run can ask like this. Put your question into your answer.")
@@ -101,7 +97,7 @@ class ToolContext:
     message_id: str = ""
     report: Callable[[str], Awaitable[None]] = _unheard
     ask: Callable[[str, str, Sequence[str]], Awaitable[str]] = _nobody
-    spent: Callable[[Usage], None] = _uncounted
+    spent: Callable[[Usage], None] = lambda _: None
     background: bool = False
     foreign: bool = False
     private: bool = False

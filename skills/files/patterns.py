@@ -46,15 +46,10 @@ class Expression:
 
     compiled: _Compiled
 
-    @property
-    def bytes_at_once(self) -> int:
-        """Most bytes to search in one call."""
-        fitting = _WORK_AT_ONCE // max(1, self.compiled.programsize)
-        return max(_LEAST_AT_ONCE, min(fitting, _MOST_AT_ONCE))
-
     def pieces(self, content: bytes) -> Iterator[tuple[int, int]]:
         """Return the ranges of a content, each small enough to search in one call."""
-        return pieces(content, self.bytes_at_once)
+        fitting = _WORK_AT_ONCE // max(1, self.compiled.programsize)
+        return pieces(content, max(_LEAST_AT_ONCE, min(fitting, _MOST_AT_ONCE)))
 
     def find(self, content: bytes, start: int, end: int) -> tuple[int, int] | None:
         """Return start and end of the first match, or `None`."""

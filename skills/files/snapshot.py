@@ -73,7 +73,7 @@ class Snapshot:
         name = secrets.token_hex(8)
         self.path: Path = workspace.all_path.absolute() / COMMANDS / name / LOWER
         with ExitStack() as undone:
-            commands = undone.enter_context(workspace.commands())
+            commands = undone.enter_context(workspace.opened((COMMANDS,)))
             with workspace.alone() as folder:
                 clear_abandoned(self._opener, commands)
                 os.mkdir(name, 0o700, dir_fd=commands)

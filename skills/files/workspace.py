@@ -141,9 +141,9 @@ class Workspace:
         return self._settings.file_bytes
 
     @contextmanager
-    def opened(self) -> Iterator[int]:
-        """Open the folder, which is created on first use."""
-        with self._user_folder() as user, self._below(user, self._names) as folder:
+    def opened(self, names: Sequence[str] = ()) -> Iterator[int]:
+        """Open the folder, or another one of its user; it is created on first use."""
+        with self._user_folder() as user, self._below(user, names or self._names) as folder:
             yield folder
 
     def read(self, path: str) -> bytes:
@@ -223,12 +223,6 @@ class Workspace:
             one_writer(user, seconds),
             self._below(user, self._names) as folder,
         ):
-            yield folder
-
-    @contextmanager
-    def commands(self) -> Iterator[int]:
-        """Open the folder that holds the snapshots of running commands."""
-        with self._user_folder() as user, self._below(user, (COMMANDS,)) as folder:
             yield folder
 
     @contextmanager
