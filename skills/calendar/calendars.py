@@ -1,7 +1,6 @@
 """Reads and writes the configured calendars; a calendar is hidden from all but its users."""
 
 import asyncio
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -26,19 +25,6 @@ GRACE = 5.0
 #: Margin around a query: servers read a time without zone as one of their own, and a day as one in
 #: UTC.
 MARGIN = timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True)
-class CalendarEvents:
-    """The result of reading one calendar.
-
-    Attributes:
-        problem: The reason why it cannot be read now; empty when it was read.
-    """
-
-    name: str
-    found: FoundEvents = field(default_factory=FoundEvents)
-    problem: str = ""
 
 
 class Calendars:
@@ -84,8 +70,8 @@ class Calendars:
 
     async def between(
         self, user: Identity, window: TimeWindow, name: str | None
-    ) -> list[CalendarEvents]:
-        """Read one of a user's calendars, or all of them.
+    ) -> dict[str, FoundEvents]:
+        """Read one of a user's calendars, or all of them, and return what was found by its name.
 
         Raises:
             ToolError: The user has no such calendar.
@@ -95,8 +81,8 @@ class Calendars:
         if not names:
             raise ToolError(NONE)
         async with asyncio.TaskGroup() as group:
-            looks = [group.create_task(self._read(each, window)) for each in names]
-        return [look.result() for look in looks]
+            looks = {each: group.create_task(self._read(each, window)) for each in names}
+        return {each: look.result() for each, look in looks.items()}
 
     def to_write(self, user: Identity, name: str | None) -> str:
         """Return the name of the calendar for a user's new event.
@@ -130,15 +116,14 @@ class Calendars:
         name = self.to_write(user, name)
         return await self._remote(name).add(uid, ics_of(draft, uid, now))
 
-    async def _read(self, name: str, window: TimeWindow) -> CalendarEvents:
+    async def _read(self, name: str, window: TimeWindow) -> FoundEvents:
         around = TimeWindow(window.start - MARGIN, window.end + MARGIN)
         try:
             objects = await self._remote(name).between(around)
             async with self._reading:
-                found = await events_of(objects, window, self.zone, most=MOST_EVENTS)
+                return await events_of(objects, window, self.zone, most=MOST_EVENTS)
         except ToolError as error:
-            return CalendarEvents(name, problem=str(error))
-        return CalendarEvents(name, found)
+            return FoundEvents(problem=str(error))
 
     def _remote(self, name: str) -> "RemoteCalendar":
         from skills.calendar.dav import RemoteCalendar  # noqa: PLC0415

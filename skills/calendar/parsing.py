@@ -45,11 +45,13 @@ class FoundEvents:
     Attributes:
         more: The window holds more events than were requested.
         unread: Number of objects that could not be parsed.
+        problem: The reason why the calendar cannot be read now; empty when it was read.
     """
 
     events: tuple[CalendarEvent, ...] = ()
     more: bool = False
     unread: int = 0
+    problem: str = ""
 
 
 async def events_of(

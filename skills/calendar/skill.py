@@ -3,7 +3,7 @@
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -17,9 +17,9 @@ from bot.net.guard import open_guarded
 from bot.values import Json
 from skills.base import Effects, Prepare, Reach, Skill, Tool, ToolContext, ToolError, tool
 from skills.calendar import times
-from skills.calendar.calendars import MOST_EVENTS, CalendarEvents, Calendars
+from skills.calendar.calendars import MOST_EVENTS, Calendars
 from skills.calendar.drafts import EventRequest, draft
-from skills.calendar.parsing import CalendarEvent
+from skills.calendar.parsing import CalendarEvent, FoundEvents
 from skills.calendar.settings import CalendarsSettings
 from skills.calendar.times import TimeWindow
 from skills.declaration import BotServices, SkillDeclaration
@@ -67,8 +67,8 @@ def build(calendars: Calendars) -> Skill:
         """List what stands in the user's calendars, recurring events included."""
         window = times.window(from_, to, calendars.zone, context.now())
         looks = await calendars.between(context.user, window, calendar)
-        if all(look.problem for look in looks):
-            raise ToolError(" ".join(look.problem for look in looks))
+        if all(look.problem for look in looks.values()):
+            raise ToolError(" ".join(look.problem for look in looks.values()))
         return await asyncio.to_thread(_told, looks, window, calendars)
 
     tools = [calendar_list]
@@ -160,12 +160,12 @@ def _event_tool(
     return calendar_create
 
 
-def _told(looks: Sequence[CalendarEvents], window: TimeWindow, calendars: Calendars) -> str:
+def _told(looks: Mapping[str, FoundEvents], window: TimeWindow, calendars: Calendars) -> str:
     """Return the events of some calendars, the earliest first, and notes on missing data."""
-    found = [(event, look.name) for look in looks for event in look.found.events]
+    found = [(event, name) for name, look in looks.items() for event in look.events]
     zone = calendars.zone
     found.sort(key=lambda each: times.beginning(times.read(each[0].start, "start"), zone))
-    more = len(found) > MOST_EVENTS or any(look.found.more for look in looks)
+    more = len(found) > MOST_EVENTS or any(look.more for look in looks.values())
     shown = found[:MOST_EVENTS]
     when = times.between(window.start, window.end, zone)
     number = f"{'The first ' if more else ''}{len(shown) or 'No'}"
@@ -173,11 +173,11 @@ def _told(looks: Sequence[CalendarEvents], window: TimeWindow, calendars: Calend
     lines = [head]
     if more:
         lines.append("There are more: ask for a shorter time, or for one calendar.")
-    for look in looks:
+    for name, look in looks.items():
         if look.problem:
             lines.append(look.problem)
-        if look.found.unread:
-            lines.append(f"Of the calendar {look.name}, {look.found.unread} could not be read.")
+        if look.unread:
+            lines.append(f"Of the calendar {name}, {look.unread} could not be read.")
     if shown:
         lines += [WARNING, *(_line(event, name) for event, name in shown)]
     return "\n".join(lines)
