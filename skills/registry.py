@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bot.errors import BadRequestError, ConfigError
 from skills.base import Skill, Tool
 from skills.declaration import SkillParts
-from skills.shapes import check_confirmations, check_shape, in_the_way
+from skills.shapes import check_confirmations, check_own_names, in_the_way
 
 if TYPE_CHECKING:
     from db.runs import Run
@@ -48,11 +48,11 @@ class SkillRegistry:
         """Add the parts of a skill.
 
         Raises:
-            ConfigError: A name is taken, a form is wrong, or a tool needs a confirmation and could
-                be called by a subagent.
+            ConfigError: A name is taken, or a tool needs a confirmation and could be called by a
+                subagent.
         """
         for skill in parts.skills:
-            check_shape(skill)
+            check_own_names(skill)
             if reason := in_the_way(skill, self.skills):
                 raise ConfigError(f"The skill {skill.name!r} cannot be added: {reason}")
             check_confirmations(skill, f"The skill {skill.name!r}")

@@ -21,13 +21,23 @@ def check_shape(skill: Skill) -> None:
         raise ConfigError(f"the skill's name must be {_NAME.pattern}, and is {skill.name!r:.100}.")
     if not isinstance(skill.tools, tuple) or not all(isinstance(t, Tool) for t in skill.tools):
         raise ConfigError("`tools` must be a tuple of tools: functions below `@tool()`.")
-    names = [tool.name for tool in skill.tools]
     for tool in skill.tools:
         _check_tool(tool)
-        if names.count(tool.name) > 1:
-            raise ConfigError(f"two of its tools are called {tool.name!r}; rename one.")
-        if skill.may_own(tool.name) or (tool.name == skill.name and len(names) > 1):
-            raise ConfigError(f"the tool {tool.name!r} is called like the skill; rename it.")
+    check_own_names(skill)
+
+
+def check_own_names(skill: Skill) -> None:
+    """Check that the tools of a skill differ in name, from one another and from the skill.
+
+    Raises:
+        ConfigError: They do not; the text names the necessary change.
+    """
+    names = [tool.name for tool in skill.tools]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"two tools of {skill.name!r} are called {name!r}; rename one.")
+        if skill.may_own(name) or (name == skill.name and len(names) > 1):
+            raise ConfigError(f"the tool {name!r} is called like the skill; rename it.")
 
 
 def check_confirmations(skill: Skill, owner: str) -> None:

@@ -288,7 +288,7 @@ TOOL = """
     [
         *BROKEN.items(),
         *((TOOL.replace("{}", change), said) for change, said in TOOLS.items()),
-        (TOOL.replace("replace(act, {}),", "act, act"), "two of its tools are called 'act'"),
+        (TOOL.replace("replace(act, {}),", "act, act"), "two tools of 'bad' are called 'act'"),
         (
             TOOL.replace("replace(act, {}),", "act, replace(act, name='bad')"),
             "the tool 'bad' is called like the skill",

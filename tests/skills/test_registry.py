@@ -128,7 +128,7 @@ def test_resolving_what_is_resolved_changes_nothing(wanted: list[str]) -> None:
             [NOTES, a_skill("more", a_tool("note_save"))],
             "'more' cannot be added: the name 'note_save' is taken by the skill 'notes'",
         ),
-        ([a_skill("twice", a_tool("x"), a_tool("x"))], "two of its tools are called 'x'"),
+        ([a_skill("twice", a_tool("x"), a_tool("x"))], "two tools of 'twice' are called 'x'"),
         ([NOTES, a_skill("notes")], "the name 'notes' is taken by the skill 'notes'"),
         ([NOTES, a_skill("other", a_tool("notes"))], "the name 'notes' is taken"),
         ([a_skill("both", a_tool("both"), a_tool("x"))], "'both' is called like the skill"),
