@@ -34,7 +34,12 @@ class Settings(BaseModel):
     """A frozen group of settings: each part defines its own and `bot.config` fills it."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        allow_inf_nan=False,
+        # An input may be a secret, or a URL with a password.
+        hide_input_in_errors=True,
     )
 
 

@@ -10,6 +10,10 @@ from bot.values import Settings
 
 _KINDS = re.compile(r"sqlite(\+aiosqlite)?:///[^?]|postgres(ql)?(\+asyncpg)?://")
 _PASSWORDS_IN_QUERY = re.compile(r"([?&]\w*password=)([^&]*)", re.IGNORECASE)
+#: SQLAlchemy takes other addresses apart within the password, and quotes the pieces in its errors.
+_SERVER = re.compile(
+    r"\w+(\+\w+)?://([^:/@]*(:[^@]*)?@)?(\[[^]/?@]+\]|[^][:/?@]*)(:[0-9]{1,5})?(/[^?@]*)?(\?[^@]*)?"
+)
 
 MASK = "[secret]"
 
@@ -29,7 +33,14 @@ class DatabaseSettings(Settings):
         if ":memory:" in value or not _KINDS.match(value):
             raise ValueError(
                 "write `sqlite:///` and the path of a file (`sqlite:////` and the rest for a path "
-                "from the root), or `postgresql://user:password@host/name`"
+                "from the root), or `postgresql://user:<password>@host/name`"
+            )
+        without_passwords = _PASSWORDS_IN_QUERY.sub(r"\g<1>", value)
+        if not value.startswith("sqlite") and not _SERVER.fullmatch(without_passwords):
+            raise ValueError(
+                "its parts cannot be told apart. Write "
+                "`postgresql://user:<password>@host:port/name`, and in user and password `%40` "
+                "for `@`, `%3A` for `:`, `%2F` for `/`, `%3F` for `?` and `%25` for `%`"
             )
         return value
 

@@ -40,4 +40,4 @@ if given is not None:
     run(given)
 else:
     arguments = context.get_x_argument(as_dictionary=True)
-    asyncio.run(run_on(arguments.get("url", DatabaseSettings().url)))
+    asyncio.run(run_on(DatabaseSettings.model_validate(arguments).url))

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
+from sqlalchemy.engine import make_url
 
 from bot.config.interpolation import Key
 from bot.config.loading import load, locate, remarks
@@ -399,7 +401,7 @@ database: {url: "postgresql://bot:p%40ss@host/name"}
     [
         ("sqlite:////a:b@c/x.db", "sqlite:////a:b@c/x.db", set()),
         ("postgresql://u:p%40w@h/d", "postgresql://u:[secret]@h/d", {"p%40w", "p@w"}),
-        ("postgresql://u:p@w/?[@h/d", "postgresql://u:[secret]@h/d", {"p@w/?["}),
+        ("postgresql://u:p/w?[@h/d", "postgresql://u:[secret]@h/d", {"p/w?["}),
         ("postgresql://u@h/d", "postgresql://u@h/d", set()),
         ("postgresql://postgres:@/d?host=/run/x", "postgresql://postgres:@/d?host=/run/x", set()),
         (
@@ -416,3 +418,46 @@ def test_a_database_is_shown_without_its_password(
 
     assert settings.shown == shown
     assert set(settings.passwords) == passwords
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        "u:pine/apple@of:mine",
+        "u:pine@apple",
+        "pine/apple:mine",
+        "u:pine@apple/of?mine",
+        "u:pine:mine@of",
+    ],
+)
+def test_a_database_whose_password_is_not_escaped_is_refused_without_showing_it(
+    loaded: Load, account: str
+) -> None:
+    """SQLAlchemy said: invalid literal for int() with base 10: 'mine@127.0.0.1:1'."""
+    with pytest.raises(ConfigError) as refused:
+        loaded(f"database: {{url: 'postgresql://{account}@127.0.0.1:1/db'}}")
+
+    with pytest.raises(ValidationError) as by_hand:
+        DatabaseSettings(url=f"postgresql://{account}@127.0.0.1:1/db")
+
+    assert "database.url (line 1): its parts cannot be told apart" in str(refused.value)
+    assert "`postgresql://user:<password>@host:port/name`" in str(refused.value)
+    for told in (str(refused.value), str(by_hand.value)):
+        assert not any(word in told for word in ("pine", "apple", "mine"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:pass%2Fword@127.0.0.1:5432/db",
+        "postgresql://u:a:b/c?d#e@127.0.0.1/db",
+        "postgres://u@[::1]:5432/db",
+        "postgresql+asyncpg://u@host/db?password=a@b&sslmode=require",
+        "postgresql:///db?host=/run/postgresql",
+    ],
+)
+def test_a_database_that_sqlalchemy_takes_apart_rightly_is_accepted(url: str) -> None:
+    parsed = make_url(DatabaseSettings(url=url).url)
+
+    assert parsed.database == "db"
+    assert "@" not in f"{parsed.host}{parsed.username}"
