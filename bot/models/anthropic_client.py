@@ -1,21 +1,19 @@
 """Settings and client of the Anthropic API, shared by all code that calls Claude."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import SecretStr
 
 from bot.errors import ModelError
-from bot.models.client import CONNECT_SECONDS, KEPT_CONNECTION_SECONDS, MAX_CONNECTIONS, Sdk
+from bot.models.client import Sdk, SdkSettings, open_client
 from bot.models.retrying import Patience
-from bot.values import Settings
 
 NAME = "Anthropic"
 SETTING = "models.anthropic"
 
 
-class AnthropicSettings(Settings):
+class AnthropicSettings(SdkSettings):
     """Everything under `models.anthropic:`."""
 
     api_key: SecretStr | None = None
@@ -36,21 +34,10 @@ class AnthropicSettings(Settings):
     nothing and leaves it to the model.
     """
 
-    timeout_seconds: float = Field(300, gt=0)
-    """How long to wait for a whole answer that is not streamed."""
-
-    idle_timeout_seconds: float = Field(60, gt=0)
-    """How long a stream may be silent before it counts as broken."""
-
     @property
     def configured(self) -> bool:
         """True if an API key is set."""
         return bool(self.key)
-
-    @property
-    def key(self) -> str:
-        """The key without surrounding spaces; empty if none is set."""
-        return self.api_key.get_secret_value().strip() if self.api_key is not None else ""
 
     @property
     def endpoint(self) -> tuple[str, dict[str, str]]:
@@ -85,33 +72,15 @@ def open_sdk(settings: AnthropicSettings) -> Sdk:
             "There is no key for Anthropic. An admin must set "
             f"`{SETTING}.api_key` in the configuration."
         )
-    import aiohttp  # noqa: PLC0415 - together 1.5 s and 50 MB, which `check` does not need
-    import anthropic  # noqa: PLC0415
-    import httpx2  # noqa: PLC0415
+    import anthropic  # noqa: PLC0415 - heavy
 
-    client = anthropic.AsyncAnthropic(
-        api_key=settings.key,
-        base_url=settings.base_url,
-        max_retries=0,
-        timeout=anthropic.Timeout(settings.timeout_seconds, connect=CONNECT_SECONDS),
-        # The default transport takes three times the CPU at 500 calls at once.
-        http_client=anthropic.DefaultAioHttpClient(
-            limits=httpx2.Limits(
-                max_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_CONNECTION_SECONDS
-            )
-        ),
-    )
-    stream_timeout = anthropic.Timeout(settings.idle_timeout_seconds, connect=CONNECT_SECONDS)
-    return Sdk(
+    return open_client(
+        anthropic,
+        settings,
+        lambda client: client.messages,
         provider=NAME,
         setting=SETTING,
-        close=client.close,
-        create_raw=client.messages.with_raw_response.create,
-        create_stream=partial(client.messages.create, stream=True, timeout=stream_timeout),
-        idle_seconds=settings.idle_timeout_seconds,
-        read_timeout=httpx2.ReadTimeout,
         answered=lambda error: isinstance(error, anthropic.APIStatusError),
         code="error_code",
-        # The SDK does not wrap connection errors that occur in the middle of a stream.
-        troubles=(anthropic.AnthropicError, httpx2.HTTPError, aiohttp.ClientError),
+        error=anthropic.AnthropicError,
     )

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from pydantic import Field, SecretStr
+
 from bot.agent.messages import Answer, Usage, estimate_tokens, holds_images
 from bot.errors import ModelError
 from bot.models import failures
 from bot.models.base import OnText, Question
-from bot.values import Json
+from bot.values import Json, Settings
 
 CONNECT_SECONDS = 10.0
 
@@ -84,6 +86,25 @@ def charging(question: Question, so_far: Callable[[], Usage | None]) -> Iterator
         raise
 
 
+class SdkSettings(Settings):
+    """The keys in a provider's section that every SDK needs."""
+
+    api_key: SecretStr | None = None
+
+    base_url: str | None = None
+
+    timeout_seconds: float = Field(300, gt=0)
+    """How long to wait for a whole answer that is not streamed."""
+
+    idle_timeout_seconds: float = Field(60, gt=0)
+    """How long a stream may be silent before it counts as broken."""
+
+    @property
+    def key(self) -> str:
+        """The key without surrounding spaces; empty if none is set."""
+        return self.api_key.get_secret_value().strip() if self.api_key is not None else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sdk:
     """An imported SDK with an open client.
@@ -136,6 +157,62 @@ class Sdk:
             retry_after_seconds=failures.retry_after(response.headers) if response else None,
             images=images,
         ).error()
+
+
+def open_client(
+    library: Any,
+    settings: SdkSettings,
+    endpoint_of: Callable[[Any], Any],
+    *,
+    provider: str,
+    setting: str,
+    answered: Callable[[Exception], bool],
+    code: str,
+    error: type[Exception],
+) -> Sdk:
+    """Open the client of an SDK; those of Anthropic and OpenAI come from one generator.
+
+    Args:
+        library: The module of the SDK.
+        settings: The section of the provider.
+        endpoint_of: Returns the endpoint of a client that creates answers.
+        provider: See `Sdk`, as for the next three.
+        setting: The config group.
+        answered: Returns True for an error that the provider sent.
+        code: The attribute with the provider's error code.
+        error: The root of the SDK's exceptions.
+    """
+    import aiohttp  # noqa: PLC0415 - together 1.5 s and 50 MB, which `check` does not need
+    import httpx2  # noqa: PLC0415
+
+    timeout = partial(library.Timeout, connect=CONNECT_SECONDS)
+    client = library.AsyncClient(
+        # The SDKs require a key even if the server does not.
+        api_key=settings.key or "none",
+        base_url=settings.base_url or None,
+        max_retries=0,
+        timeout=timeout(settings.timeout_seconds),
+        # The default transport takes three times the CPU at 500 calls at once.
+        http_client=library.DefaultAioHttpClient(
+            limits=httpx2.Limits(
+                max_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_CONNECTION_SECONDS
+            )
+        ),
+    )
+    endpoint, idle = endpoint_of(client), settings.idle_timeout_seconds
+    return Sdk(
+        provider=provider,
+        setting=setting,
+        close=client.close,
+        create_raw=endpoint.with_raw_response.create,
+        create_stream=partial(endpoint.create, stream=True, timeout=timeout(idle)),
+        idle_seconds=idle,
+        read_timeout=httpx2.ReadTimeout,
+        answered=answered,
+        code=code,
+        # The SDKs do not wrap connection errors that occur in the middle of a stream.
+        troubles=(error, httpx2.HTTPError, aiohttp.ClientError),
+    )
 
 
 class StreamedAnswer(Protocol):

@@ -9,17 +9,9 @@ from pydantic import Field, SecretStr
 from bot.agent.messages import Usage
 from bot.errors import ModelError
 from bot.models.base import Question
-from bot.models.client import (
-    CONNECT_SECONDS,
-    KEPT_CONNECTION_SECONDS,
-    MALFORMED,
-    MAX_CONNECTIONS,
-    Lazy,
-    Sdk,
-    SdkModel,
-)
+from bot.models.client import MALFORMED, Lazy, Sdk, SdkModel, SdkSettings, open_client
 from bot.models.openai_codec import answer_from, request_for, usage_of
-from bot.values import Json, Settings
+from bot.values import Json
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionChunk
@@ -27,7 +19,7 @@ if TYPE_CHECKING:
 SETTING = "models.openai"
 
 
-class OpenAISettings(Settings):
+class OpenAISettings(SdkSettings):
     """Everything under `models.openai:`."""
 
     api_key: SecretStr | None = None
@@ -48,21 +40,10 @@ class OpenAISettings(Settings):
     text_tool_calls: bool = False
     """Whether tool calls that a small model writes into its text are made."""
 
-    timeout_seconds: float = Field(300, gt=0)
-    """How long to wait for a whole answer that is not streamed."""
-
-    idle_timeout_seconds: float = Field(60, gt=0)
-    """How long a stream may be silent before it counts as broken."""
-
     @property
     def configured(self) -> bool:
         """True if a key or a server address is set."""
         return bool(self.base_url or self.key)
-
-    @property
-    def key(self) -> str:
-        """The key without surrounding spaces; empty if none is set."""
-        return self.api_key.get_secret_value().strip() if self.api_key is not None else ""
 
     @property
     def official(self) -> bool:
@@ -102,37 +83,19 @@ def _open_sdk(settings: OpenAISettings, name: str) -> Sdk:
             f"There is no key for OpenAI. An admin must set `{SETTING}.api_key`, or "
             f"`{SETTING}.base_url` for a server of your own, in the configuration."
         )
-    import aiohttp  # noqa: PLC0415 - together a second, which `check` does not need
-    import httpx2  # noqa: PLC0415
-    import openai  # noqa: PLC0415
+    import openai  # noqa: PLC0415 - heavy
 
-    client = openai.AsyncOpenAI(
-        # The SDK requires a key even if the server does not.
-        api_key=settings.key or "none",
-        base_url=settings.base_url or None,
-        max_retries=0,
-        timeout=openai.Timeout(settings.timeout_seconds, connect=CONNECT_SECONDS),
-        http_client=openai.DefaultAioHttpClient(
-            limits=httpx2.Limits(
-                max_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_CONNECTION_SECONDS
-            )
-        ),
-    )
-    create = client.chat.completions
-    stream_timeout = openai.Timeout(settings.idle_timeout_seconds, connect=CONNECT_SECONDS)
-    return Sdk(
+    return open_client(
+        openai,
+        settings,
+        lambda client: client.chat.completions,
         provider=name,
         setting=SETTING,
-        close=client.close,
-        create_raw=create.with_raw_response.create,
-        create_stream=partial(create.create, stream=True, timeout=stream_timeout),
-        idle_seconds=settings.idle_timeout_seconds,
-        read_timeout=httpx2.ReadTimeout,
         answered=lambda error: (
             isinstance(error, openai.APIError) and not isinstance(error, openai.APIConnectionError)
         ),
         code="code",
-        troubles=(openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError),
+        error=openai.OpenAIError,
     )
 
 
