@@ -149,7 +149,7 @@ def worker(config: ConfigFile = None) -> None:
     settings = prepare(enter(config)[0])
     from bot import processes  # noqa: PLC0415
 
-    work = processes.worker(settings, on_stop=partial(exit_after, EXIT_SECONDS))
+    work = processes.serve(settings, receives=False, on_stop=partial(exit_after, EXIT_SECONDS))
     raise typer.Exit(_service(work, settings))
 
 

@@ -145,57 +145,30 @@ async def serve(
     config: Config,
     platforms: Mapping[str, PlatformOpener] | None = None,
     *,
+    receives: bool = True,
     current: Callable[[], Config] | None = None,
     on_stop: Callable[[], None] = lambda: None,
 ) -> None:
-    """Receive and send on every platform that is set up, until the process is asked to end.
+    """Work on every platform that is set up, until the process is asked to end.
 
     Args:
         config: The configuration, which has been checked.
         platforms: The platforms by name; `None` for those that are set up.
+        receives: Whether to receive as well; a worker only sends, beside other processes.
         current: Returns the present configuration; `None` for the one at the start.
         on_stop: Called when the process is asked to end.
 
     Raises:
-        ConfigError: No platform is set up, or all of them refuse the bot; the text names the
-            remedy.
+        ConfigError: No platform is set up, all of them refuse the bot, or a worker has no database
+            to share; the text names the remedy.
     """
-    wanted = platforms or platforms_of(config, current)
-    await _run(config, wanted, receives=True, on_stop=on_stop)
-
-
-async def worker(
-    config: Config,
-    platforms: Mapping[str, PlatformOpener] | None = None,
-    *,
-    on_stop: Callable[[], None] = lambda: None,
-) -> None:
-    """Work beside other processes on the platforms that are set up, until asked to end.
-
-    Args:
-        config: The configuration, which has been checked.
-        platforms: The platforms by name; `None` for those that are set up.
-        on_stop: Called when the process is asked to end.
-
-    Raises:
-        ConfigError: No database or platform can be shared; the text names the remedy.
-    """
-    if config.database.is_sqlite:
+    if not receives and config.database.is_sqlite:
         raise ConfigError(
             "A worker shares the work of other processes, and the file of SQLite is held by one "
             f"process alone ({config.database.shown}). Set `database.url` to a PostgreSQL server, "
             "or run `python -m bot serve` alone: it works everything off itself."
         )
-    await _run(config, platforms or platforms_of(config), receives=False, on_stop=on_stop)
-
-
-async def _run(
-    config: Config,
-    platforms: Mapping[str, PlatformOpener],
-    *,
-    receives: bool,
-    on_stop: Callable[[], None],
-) -> None:
+    platforms = platforms or platforms_of(config, current)
     with StopSignals(on_stop=on_stop) as signals:
         async with AsyncExitStack() as stack:
             opened = await signals.until_stopped(_open(stack, config, platforms, receives=receives))

@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from pydantic import SecretStr
@@ -26,7 +27,7 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.discord.settings import DiscordSettings
-from bot.processes import serve, worker
+from bot.processes import serve
 from bot.subagents.cards import PAUSED
 from bot.values import Identity, Place, RunStatus, new_run_id
 from db.database import Database
@@ -35,6 +36,8 @@ from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.outlet import FakeOutlet, FakeReply
 
 BACKGROUND = "research tea in the background"
+
+worker = partial(serve, receives=False)
 
 
 @dataclass
