@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -189,16 +188,14 @@ class Engine:
         if self._draining:
             await self.submit(kind, work_id, lane)
             return
-        begin = partial(self._dbos.start_workflow_async, self._workflows[kind], work_id, lane)
-        await self._library(begin, name=f"start {work_id}", work_id=work_id)
+        start, workflow = self._dbos.start_workflow_async, self._workflows[kind]
+        await self._library(start, workflow, work_id, lane, creates=work_id)
 
     async def submit(self, kind: str, work_id: str, lane: str) -> None:
         """Put work into the queue of its lane, which every worker of the lane polls. Idempotent."""
-        enqueue = partial(
-            self._dbos.enqueue_workflow_async,
-            *(_queue(kind, lane), self._workflows[kind], work_id, lane),
-        )
-        await self._library(enqueue, name=f"submit {work_id}", work_id=work_id)
+        enqueue, workflow = self._dbos.enqueue_workflow_async, self._workflows[kind]
+        queue = _queue(kind, lane)
+        await self._library(enqueue, queue, workflow, work_id, lane, creates=work_id)
 
     # -- watching --------------------------------------------------------------------------------
 
@@ -230,35 +227,35 @@ class Engine:
         """Queue work again that the engine records as ended or does not know."""
         known = await self._list(workflow_ids=[work_id])
         if known and known[0].status == "PENDING":
-            await self._resume(_queue(kind, lane), [work_id])
+            await self._library(
+                self._dbos.resume_workflows_async, [work_id], queue_name=_queue(kind, lane)
+            )
             return
         if known and known[0].status not in {"ENQUEUED", "DELAYED"}:
-            await self._delete([work_id])
+            await self._library(self._dbos.delete_workflows_async, [work_id])
         await self.submit(kind, work_id, lane)
 
-    async def _resume(self, queue: str, work_ids: list[str]) -> None:
-        resume = partial(self._dbos.resume_workflows_async, work_ids, queue_name=queue)
-        await self._library(resume, name="resume")
-
-    async def _delete(self, work_ids: list[str]) -> None:
-        await self._library(partial(self._dbos.delete_workflows_async, work_ids), name="delete")
-
     async def _list(self, **filters: Any) -> list[Any]:
-        listing = partial(self._dbos.list_workflows_async, load_output=False, **filters)
-        found: list[Any] = await self._library(listing, name="list")
+        listing = self._dbos.list_workflows_async
+        found: list[Any] = await self._library(listing, load_output=False, **filters)
         return found
 
     async def _library(
-        self, call: Callable[[], Coroutine[Any, Any, Any]], *, name: str, work_id: str = ""
+        self,
+        call: Callable[..., Coroutine[Any, Any, Any]],
+        *given: Any,
+        creates: str = "",
+        **named: Any,
     ) -> Any:
         """Call the library outside of any work.
 
         The coroutine is created inside the task, so that a task cancelled early leaves none behind.
 
         Args:
-            call: Calls the library.
-            name: The name of the task.
-            work_id: The id of the work that the call creates; empty for none.
+            call: The function of the library.
+            given: Its arguments.
+            creates: The id of the work that the call creates; empty for none.
+            named: Further arguments.
 
         Raises:
             DatabaseUnreachableError: The engine's database is unreachable.
@@ -267,15 +264,15 @@ class Engine:
 
         async def guarded() -> Any:
             try:
-                with SetWorkflowID(work_id) if work_id else nullcontext():
-                    return await call()
+                with SetWorkflowID(creates) if creates else nullcontext():
+                    return await call(*given, **named)
             except SQLAlchemyError as error:
                 reason = reason_of(error)
                 if reason is None:
                     raise
                 raise DatabaseUnreachableError(reason) from error
 
-        return await self._tasks.start(guarded(), name=name, fresh_context=True)
+        return await self._tasks.start(guarded(), name="call the engine", fresh_context=True)
 
     async def take_over(self, alive: Sequence[str]) -> list[str]:
         """Queue again the unfinished work of processes that are no longer alive.
@@ -297,7 +294,7 @@ class Engine:
             else:
                 by_queue.setdefault(_queue(item.name, lane), []).append(item.workflow_id)
         for queue, ids in by_queue.items():
-            await self._resume(queue, ids)
+            await self._library(self._dbos.resume_workflows_async, ids, queue_name=queue)
         return [item.workflow_id for item in left]
 
     async def forget_before(self, moment: datetime) -> bool:
@@ -313,7 +310,8 @@ class Engine:
             limit=FORGET_AT_ONCE,
         )
         if ended:
-            await self._delete([item.workflow_id for item in ended])
+            ids = [item.workflow_id for item in ended]
+            await self._library(self._dbos.delete_workflows_async, ids)
         return len(ended) == FORGET_AT_ONCE
 
 
