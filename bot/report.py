@@ -8,7 +8,6 @@ from bot.config.interpolation import overrides
 from bot.config.loading import FILE_VARIABLE
 from bot.config.model import Config
 from bot.inventory import Inventory
-from bot.models.catalog import ModelSettings
 from bot.platforms.catalog import PLATFORMS, module_of
 from bot.run_texts import counted
 from bot.subagents.limits import SubagentSettings, spoken
@@ -80,7 +79,7 @@ def _sections(
             str(file or f"all defaults: no config.yaml here, no --config, no {FILE_VARIABLE}"),
             from_environment and f"and from the environment: {from_environment}",
         ],
-        "Models": _models(config.models),
+        "Models": config.models.describe(),
         "Subagents": _subagents(config.subagents),
         "Access": [
             counted(admins, "admin")
@@ -106,16 +105,6 @@ def _sections(
         ],
         **{each.TITLE: each.lines(config, environ) for each in discovery.imported("report")},
     }
-
-
-def _models(models: ModelSettings) -> Iterator[str]:
-    yield from models.describe()
-    if models.provider != "auto":
-        yield f"why: `models.provider` says {models.provider}"
-    elif models.chosen != "offline":
-        yield "why: it is the first that is set up"
-    else:
-        yield "why: no ANTHROPIC_API_KEY, and `models.openai` is not set up"
 
 
 def _subagents(limits: SubagentSettings) -> Iterator[str]:

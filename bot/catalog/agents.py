@@ -167,7 +167,7 @@ def read(path: Path) -> Parsed[AgentDefinition]:
         token_budget=head.whole("token_budget"),
         timeout_minutes=head.number("timeout_minutes"),
         announce=head.one_of("announce", ANNOUNCE) or ANNOUNCE[0],
-        skills=lenient("skills", head.some_names, "none is used", default=()),
+        skills=lenient("skills", head.names, "none is used", default=()),
         mcp_servers=servers[0],
         background=lenient("background", head.switch, "`false` is used", default=False),
         effort=lenient("effort", effort, "the model's usual is used", default="") or None,

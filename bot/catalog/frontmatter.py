@@ -27,6 +27,8 @@ MOST_TURNS = 10_000
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 _SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+#: A comma that separates names: one inside brackets is part of a tool's pattern.
+_COMMA = re.compile(r",(?![^()]*\))")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 #: Exceptions raised by malformed YAML. PyYAML passes on Python's own errors, such as those about
 #: `2026-13-45` or `!!bool perhaps`.
@@ -169,17 +171,15 @@ class FrontMatter:
         return value
 
     def names(self, key: str) -> tuple[str, ...]:
-        """Return the names in a list or in a comma-separated text."""
+        """Return the names in a list or in a comma-separated text; none if the key is missing."""
         value = self.values.get(key)
+        if value is None:
+            return ()
         if isinstance(value, str):
-            value = _outside_brackets(value)
+            value = _COMMA.split(value)
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             raise self.wrong(f"`{key}` must be a list of names, `[]` for none")
         return tuple(name.strip() for name in value if name.strip())
-
-    def some_names(self, key: str) -> tuple[str, ...]:
-        """Return the names in an optional list."""
-        return () if self.values.get(key) is None else self.names(key)
 
     def servers(self, key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the servers that are referenced by name, and those defined in the file itself."""
@@ -187,7 +187,7 @@ class FrontMatter:
         if isinstance(value, dict):
             return (), tuple(map(str, value))
         if not isinstance(value, list):
-            return self.some_names(key), ()
+            return self.names(key), ()
         brought = [str(name) for each in value if isinstance(each, dict) for name in each]
         named = [each for each in value if not isinstance(each, dict)]
         return replace(self, values={key: named}).names(key), tuple(brought)
@@ -261,15 +261,3 @@ class FrontMatter:
     def wrong(self, what: str) -> ConfigError:
         """Return the error for an unusable value."""
         return ConfigError(f"{self.label}: {what.rstrip('.')}.")
-
-
-def _outside_brackets(text: str) -> list[str]:
-    """Return the names in a comma-separated text; commas inside brackets do not separate."""
-    names, depth = [""], 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth <= 0:
-            names.append("")
-        else:
-            names[-1] += character
-    return names

@@ -2,7 +2,8 @@
 
 import os
 import time
-from dataclasses import dataclass
+from contextlib import suppress
+from itertools import islice
 
 from bot.agent.plain import clean
 from bot.agent.sanitizer import one_line
@@ -20,44 +21,24 @@ DEEPEST = 8
 WALK_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The files of a skill.
-
-    Attributes:
-        more: Whether the skill may have further files.
-    """
-
-    paths: tuple[str, ...]
-    more: bool = False
-
-    def __str__(self) -> str:
-        names = ", ".join(self.paths) or "none"
-        return f"{names}, and more" if self.more else names
-
-
-def list_files(skill: AgentSkill, opener: Opener) -> Listing:
-    """Return the paths of a skill's files, without its SKILL.md; this blocks."""
+def list_files(skill: AgentSkill, opener: Opener) -> str:
+    """Return the paths of a skill's files, without its SKILL.md, as part of a sentence; blocks."""
     found: list[str] = []
-    try:
-        with opened_folder(skill.folder) as folder:
-            walk = FolderWalk(
-                opener,
-                folder,
-                most=MOST_ENTRIES,
-                deepest=DEEPEST,
-                skip=USUALLY_SKIPPED,
-                until=time.monotonic() + WALK_SECONDS,
-            )
-            for entry in walk:
-                if entry.kind is not EntryKind.FILE or entry.parts == (SKILL_FILE,):
-                    continue
-                if len(found) == MOST_LISTED:
-                    return Listing(tuple(found), more=True)
-                found.append(one_line(entry.path, 200))
-            return Listing(tuple(found), more=walk.cut)
-    except OSError:
-        return Listing(())
+    with suppress(OSError), opened_folder(skill.folder) as folder:
+        walk = FolderWalk(
+            opener,
+            folder,
+            most=MOST_ENTRIES,
+            deepest=DEEPEST,
+            skip=USUALLY_SKIPPED,
+            until=time.monotonic() + WALK_SECONDS,
+        )
+        files = (each for each in walk if each.kind is EntryKind.FILE)
+        paths = (each.path for each in files if each.parts != (SKILL_FILE,))
+        found = [one_line(path, 200) for path in islice(paths, MOST_LISTED + 1)]
+        if walk.cut or len(found) > MOST_LISTED:
+            found[MOST_LISTED:] = ["and more"]
+    return ", ".join(found) or "none"
 
 
 def read_file(skill: AgentSkill, path: str, opener: Opener) -> str:

@@ -183,6 +183,12 @@ class ModelSettings(Settings):
                 "The offline demo answers, by a few rules. For a real model set "
                 "`models.anthropic.api_key` (or ANTHROPIC_API_KEY), or `models.openai`."
             )
+        if self.provider != "auto":
+            lines.append(f"why: `models.provider` says {self.provider}")
+        elif self.chosen != "offline":
+            lines.append("why: it is the first that is set up")
+        else:
+            lines.append("why: no ANTHROPIC_API_KEY, and `models.openai` is not set up")
         return lines
 
     def _parsed(self, text: str) -> ModelChoice:

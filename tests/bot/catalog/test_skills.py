@@ -223,7 +223,7 @@ def test_files_are_read_by_their_path(folder: Path, skill: AgentSkill, opener: O
     assert read_file(skill, "references/forms.md", opener) == "Fill in <all> of it."
     assert read_file(skill, "./references//forms.md", opener) == "Fill in <all> of it."
     assert read_file(skill, "run.py", opener) == "print('ü')\n"
-    assert list_files(skill, opener).paths == ("references/forms.md", "run.py")
+    assert list_files(skill, opener) == "references/forms.md, run.py"
 
 
 def plant(folder: Path, outside: Path) -> None:
@@ -362,6 +362,6 @@ def test_a_long_list_of_files_is_cut_and_says_so(
 
     listing = list_files(skill, opener)
 
-    assert len(listing.paths) == MOST_LISTED
-    assert str(listing).endswith("and more")
-    assert "\n" not in str(listing)
+    *named, last = listing.split(", ")
+    assert (len(named), last) == (MOST_LISTED, "and more")
+    assert "\n" not in listing

@@ -179,6 +179,7 @@ def test_the_models_describe_themselves_to_an_admin() -> None:
         f"main agent: {MAIN}",
         f"runs: {RUNS}",
         "runs may also ask for: openai/meta/llama, anthropic/claude-opus-5-5",
+        "why: it is the first that is set up",
     ]
     assert "ANTHROPIC_API_KEY" in none
     assert KEY not in both
