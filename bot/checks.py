@@ -65,9 +65,8 @@ async def all_of(looks: Iterable[Coroutine[Any, Any, Check]]) -> list[Check]:
     return [task.result() for task in tasks]
 
 
-def some(ids: Sequence[str], one: str, many: str = "", *, none: str = "") -> str:
+def some(ids: Sequence[str], noun: str, *, none: str = "") -> str:
     """Return the number of ids in words."""
-    many = many or f"{one}s"
     if not ids:
-        return none or f"all {many}"
-    return f"1 {one}" if len(ids) == 1 else f"{len(ids)} {many}"
+        return none or f"all {noun}s"
+    return f"1 {noun}" if len(ids) == 1 else f"{len(ids)} {noun}s"

@@ -113,7 +113,7 @@ def _subagents(limits: SubagentSettings) -> Iterator[str]:
         return
     rate, delegation = limits.spawn_rate_limit, limits.delegation_rate_limit
     yield (
-        f"on: {limits.max_concurrent_per_user} at once per person, "
+        f"on: {limits.max_concurrent_per_user} at once per user, "
         f"{limits.max_concurrent_global} in all; {limits.max_queued_per_user} more may wait; "
         f"{rate.max_requests} may start in {spoken(rate.window_seconds)}, "
         f"{counted(delegation.max_requests, 'task')} be delegated in "

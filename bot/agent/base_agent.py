@@ -257,7 +257,7 @@ class BaseAgent:
             effort=config.effort,
             # `fit` omits older messages first, so the shared history shrinks by as many.
             history=max(0, self._history - (len(messages) - len(shown))),
-            person=config.person,
+            user_hash=config.user_hash,
             background=config.background,
             seconds=max(0.0, left - ASIDE_SECONDS),
             on_wait=on_wait,

@@ -20,7 +20,7 @@ class AgentConfig:
         cached_weight: Returns the weight of a token that a model, given by name, reads from its
             cache.
         effort: Reasoning effort of the model, from `low` to `max`; `None` for its default.
-        person: An opaque hash of the user, sent to the provider.
+        user_hash: An opaque hash of the user, sent to the provider.
         background: Whether requests of users' turns take precedence over this agent's requests.
     """
 
@@ -32,7 +32,7 @@ class AgentConfig:
     context_tokens: int = 100_000
     tool_result_characters: int = 16_000
     effort: str | None = None
-    person: str = ""
+    user_hash: str = ""
     background: bool = False
     cached_weight: Callable[[str], float] = cached_weight
 

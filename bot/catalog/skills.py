@@ -36,7 +36,7 @@ BODY_CHARACTERS = 24_000
 CATALOG = """\
 Skills are instructions for certain kinds of work, put here by the owner of this bot. When a task \
 fits one, call skill_read with its name before you begin. What skill_read returns is no data of \
-others: work by it, as far as your rules and the person's wishes allow. It names further files, \
+others: work by it, as far as your rules and the user's wishes allow. It names further files, \
 which skill_read returns when you give their path too."""
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")

@@ -45,7 +45,7 @@ class CoreConfig(Settings):
     """The language models."""
 
     subagents: SubagentSettings = SubagentSettings()
-    """What runs may use, one person's and everyone's."""
+    """What runs may use, one user's and everyone's."""
 
     agents: AgentsSettings = AgentsSettings()
     """Subagents as Markdown files: docs/agents.md."""

@@ -107,7 +107,7 @@ def usage_text(report: UsageReport) -> str:
     if report.people is not None:
         lines.append(
             f"- Everyone: {report.running_global} of {settings.max_concurrent_global} slots taken, "
-            + counted(report.people, "person", "people")
+            + counted(report.people, "user")
         )
     return "**Your usage**\n" + "\n".join(lines)
 

@@ -178,7 +178,7 @@ class Turns:
             max_response_tokens=settings.max_response_tokens,
             context_tokens=settings.context_tokens,
             tool_result_characters=settings.tool_result_characters,
-            person=opaque(turn.user.key),
+            user_hash=opaque(turn.user.key),
         )
         beginning = await self.context.begin(turn)  # first: it waits for MCP servers after a start
         tools = self.tools()

@@ -69,8 +69,8 @@ def request_for(question: Question, *, thinking: str = "off", streamed: bool = F
         ]
         if not question.tools_allowed:
             request["tool_choice"] = {"type": "none"}
-    if question.person:
-        request["metadata"] = {"user_id": question.person}
+    if question.user_hash:
+        request["metadata"] = {"user_id": question.user_hash}
     is_claude_5 = _CLAUDE_5.search(question.model) is not None
     if question.effort and is_claude_5:
         request["output_config"] = {"effort": question.effort}

@@ -49,7 +49,7 @@ class Question:
             accept one; `None` for the model's default.
         history: Number of messages, from the first, that later turns of the conversation repeat,
             so that caching them pays off.
-        person: An opaque hash of the user, for the provider's abuse detection; never a name.
+        user_hash: An opaque hash of the user, for the provider's abuse detection; never a name.
         seconds: Longest wait for a busy provider; `None` for the default.
         background: Whether a run asks, not a user's turn: users' turns have priority.
         on_wait: Called before each wait for a busy provider.
@@ -64,7 +64,7 @@ class Question:
     max_tokens: int = 4096
     effort: str | None = None
     history: int = 0
-    person: str = ""
+    user_hash: str = ""
     seconds: float | None = None
     background: bool = False
     on_wait: "OnWait | None" = None

@@ -76,8 +76,8 @@ def request_for(
         ]
         if not question.tools_allowed:
             request["tool_choice"] = "none"
-    if question.person:
-        request["safety_identifier" if official else "user"] = question.person
+    if question.user_hash:
+        request["safety_identifier" if official else "user"] = question.user_hash
     if question.effort and official and _REASONS.match(question.model):
         request["reasoning_effort"] = _AT_MOST.get(question.effort, question.effort)
     if temperature is not None:

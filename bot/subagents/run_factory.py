@@ -110,7 +110,7 @@ class RunFactory:
             max_response_tokens=settings.max_response_tokens,
             context_tokens=settings.context_tokens,
             tool_result_characters=settings.tool_result_characters,
-            person=opaque(run.user_id),
+            user_hash=opaque(run.user_id),
         )
         context = self._context(run, owner, active, questions)
         model = self.model_of(run.provider or "", config.model)

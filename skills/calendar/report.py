@@ -18,5 +18,5 @@ def lines(config: Sections, _: Mapping[str, str]) -> Iterator[str]:
     for name, each in on.items():
         whose = "everyone's" if each.people is None else "nobody's"
         if each.people:
-            whose = f"of {some(each.people, 'person', 'people')}"
+            whose = f"of {some(each.people, 'user')}"
         yield f"{name}: {whose}, {'events may be added' if each.write else 'read only'}"

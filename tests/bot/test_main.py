@@ -123,7 +123,7 @@ def test_check_without_a_file_says_what_is_on_and_what_is_off_and_why(run: Run) 
         "no config.yaml here",
         "no ANTHROPIC_API_KEY",
         "SQLite: data/retinue.db",
-        "3 at once per person, 10 in all",
+        "3 at once per user, 10 in all",
         "Discord        off: no DISCORD_TOKEN, and no `discord.token`",
         "Slack          off: no SLACK_BOT_TOKEN",
         "Shell tool     on, where its sandbox passes a self-test",

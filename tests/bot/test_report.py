@@ -88,7 +88,7 @@ def test_what_discord_is_set_to_is_said_without_its_token() -> None:
     assert "who: everyone there" in open_to_all
     assert "on: answers stay in the channel; direct messages are not answered" in closed
     assert "where: 2 servers, 1 channel" in closed
-    assert "who: no role, 2 people" in closed
+    assert "who: no role, 2 users" in closed
     assert "admins: 1 role, beside `access.admins`" in closed
     assert "slash commands: in the servers of `discord.guilds`" in closed
     assert "shards: 2 of 4" in closed
@@ -151,7 +151,7 @@ def test_what_slack_is_set_to_is_said_without_its_secrets() -> None:
     assert "on: at 127.0.0.1:3456; direct messages are not answered" in closed
     assert f"each workspace, from https://bot.example{oauth.INSTALL_PATH}" in closed
     assert "where: 2 workspaces, 1 channel" in closed
-    assert "who: 2 people" in closed
+    assert "who: 2 users" in closed
     assert "slash commands: /valet, /subagents" in closed
     assert "installed:" not in open_to_all
     assert not re.search(r"word-\w", open_to_all + closed)
@@ -190,7 +190,7 @@ def test_of_servers_and_services_it_is_told_what_is_known_without_asking_them(
 
 @pytest.mark.parametrize(
     ("people", "whose"),
-    [(None, "everyone's"), ([], "nobody's"), (["discord:1", "discord:2"], "of 2 people")],
+    [(None, "everyone's"), ([], "nobody's"), (["discord:1", "discord:2"], "of 2 users")],
 )
 def test_it_is_said_whose_a_calendar_is(people: list[str] | None, whose: str) -> None:
     team = {"url": "https://host/team/", "people": people}

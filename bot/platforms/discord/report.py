@@ -18,7 +18,7 @@ def lines(settings: DiscordSettings) -> Iterator[str]:
     if settings.roles or settings.users:
         yield (
             f"who: {some(settings.roles, 'role', none='no role')}, "
-            f"{some(settings.users, 'person', 'people', none='nobody else')}"
+            f"{some(settings.users, 'user', none='nobody else')}"
         )
     else:
         yield "who: everyone there"

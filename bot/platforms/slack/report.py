@@ -19,5 +19,5 @@ def lines(settings: SlackSettings) -> Iterator[str]:
     if settings.many_workspaces:
         yield f"installed: by each workspace, from {settings.public_url}/slack/install"
     yield f"where: {some(settings.workspaces, 'workspace')}, {some(settings.channels, 'channel')}"
-    yield f"who: {some(settings.users, 'person', 'people', none='everyone there')}"
+    yield f"who: {some(settings.users, 'user', none='everyone there')}"
     yield f"slash commands: {settings.command}, {settings.subagents_command}"

@@ -85,4 +85,4 @@ def test_usage_tells_what_is_used_of_what_there_is() -> None:
 
 
 def test_only_an_admins_usage_tells_of_everyone() -> None:
-    assert "Everyone: 7 of 10 slots taken, 12 people" in usage_text(report(people=12))
+    assert "Everyone: 7 of 10 slots taken, 12 users" in usage_text(report(people=12))

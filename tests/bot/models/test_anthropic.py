@@ -130,7 +130,7 @@ async def test_no_breakpoint_is_set_on_a_thought(server: FakeAnthropic, model: S
 async def test_the_person_is_known_to_the_provider_as_a_hash_only(
     server: FakeAnthropic, model: SdkModel
 ) -> None:
-    await model.ask(ask(person="5e884898"))
+    await model.ask(ask(user_hash="5e884898"))
     await model.ask(ask())
 
     assert server.requests[0].body["metadata"] == {"user_id": "5e884898"}

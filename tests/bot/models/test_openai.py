@@ -57,13 +57,13 @@ async def model(opened: Opener) -> AsyncIterator[SdkModel]:
         yield given
 
 
-def ask(*messages: Message, person: str = "", tools_allowed: bool = True) -> Question:
+def ask(*messages: Message, user_hash: str = "", tools_allowed: bool = True) -> Question:
     return Question(
         model="some-model",
         prompt="You are a bot.",
         messages=messages or (UserMessage("Hi"),),
         tools=(TOOL,),
-        person=person,
+        user_hash=user_hash,
         tools_allowed=tools_allowed,
         max_tokens=500,
     )
@@ -132,7 +132,7 @@ async def test_a_history_is_written_in_the_words_of_chat_completions(
 
 
 def test_openai_itself_has_other_names_for_two_fields() -> None:
-    asked = ask(person="5e88")
+    asked = ask(user_hash="5e88")
 
     official = request_for(asked, official=True)
     other = request_for(asked, official=False)

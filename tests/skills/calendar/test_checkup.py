@@ -44,7 +44,7 @@ async def test_the_doctor_tells_it(radicale: Radicale, sqlite_url: str) -> None:
 def test_check_says_whose_they_are(radicale: Radicale) -> None:
     told = report(Config(calendar=configured(radicale)), None, {})
 
-    assert "Calendars      good: of 1 person, events may be added" in told
+    assert "Calendars      good: of 1 user, events may be added" in told
     assert "home: everyone's, read only" in told
     assert "off:" not in told.partition("Calendars")[2].partition("MCP servers")[0]
     assert "canary" not in told
