@@ -416,13 +416,14 @@ async def test_a_platform_that_is_refused_at_the_start_leaves_the_others_alone(
 async def test_a_platform_out_of_reach_at_the_start_keeps_nobody_waiting_and_comes_later(
     sqlite_url: str,
 ) -> None:
-    away = Stub("away", failures=[PlatformUnreachableError("No way there.") for _ in range(3)])
+    away = Stub("away", failures=[PlatformUnreachableError("No way there.") for _ in range(100)])
     fine = Stub("fine")
 
     async with serving(configured(sqlite_url), fine, away):
         await fine.say("hello")
         await fine.outlet.replied()
         assert not away.heard.is_set()
+        away.failures.clear()
         await away.say("hello")
         await away.outlet.replied()
 
