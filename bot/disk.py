@@ -17,8 +17,8 @@ class DiskSettings(Settings):
     """Everything under `disk:`."""
 
     reserve_bytes: int = Field(1_000_000_000, ge=0)
-    """What is kept free on the disks of the workspaces and of the database, in bytes: below it no
-    command begins, and nothing is downloaded or attached.
+    """The space that is kept free on the disks of the workspaces and of the database, in bytes:
+    below it no command begins, and nothing is downloaded or attached.
     """
 
     reserve_percent: float = Field(5, ge=0, le=100)

@@ -28,7 +28,7 @@ class SkillsSettings(Settings):
     """What a further skill is given, by that name, like {weather: {api_key: "${WEATHER_KEY}"}}."""
 
     data_folder: str = "data/skills"
-    """Where further skills keep files: each in a folder of its own."""
+    """The folder in which further skills keep files: each in a folder of its own."""
 
     @property
     def secrets(self) -> Iterator[str]:

@@ -191,7 +191,7 @@ class PermissionSettings(Settings):
     """Everything under `permissions:`."""
 
     default: Literal["allow", "ask", "deny"] = "allow"
-    """What becomes of a call that changes something and that no rule is about: allow, ask or deny.
+    """The decision on a call that changes something and that no rule is about: allow, ask or deny.
     What only reads is allowed.
     """
 

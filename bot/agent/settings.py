@@ -11,7 +11,7 @@ class AgentSettings(Settings):
     """Everything under `agent:`: the main agent, and what every agent shares."""
 
     name: str = Field("Retinue", min_length=1, max_length=50)
-    """What the bot is called."""
+    """The name of the bot."""
 
     instructions: str = Field("", max_length=20_000)
     """Your own rules for the main agent, after the built-in."""
@@ -35,7 +35,7 @@ class AgentSettings(Settings):
     """A longer tool result is cut for the model, kept in the log."""
 
     listen_minutes: float = Field(1440, ge=0)
-    """How long after the last word a thread is listened to without a mention."""
+    """The time after the last word in which a thread is listened to without a mention."""
 
     timezone: str = "UTC"
     """The zone in which agents are told the time."""

@@ -32,7 +32,7 @@ class LoggingSettings(Settings):
     """Lines to read (text), or one JSON object a line (json)."""
 
     file: str | None = None
-    """Where the lines go; null for standard error."""
+    """The file for the lines; null for standard error."""
 
 
 class CoreConfig(Settings):
@@ -45,13 +45,13 @@ class CoreConfig(Settings):
     """The language models."""
 
     subagents: SubagentSettings = SubagentSettings()
-    """What runs may use, one user's and everyone's."""
+    """The limits of runs, one user's and everyone's."""
 
     agents: AgentsSettings = AgentsSettings()
     """Subagents as Markdown files: docs/agents.md."""
 
     permissions: PermissionSettings = PermissionSettings()
-    """What agents may do without asking: docs/agents.md."""
+    """The rules for calls of tools, with and without asking: docs/agents.md."""
 
     agent_skills: AgentSkillsSettings = AgentSkillsSettings()
     """Agent Skills (SKILL.md): instructions for certain kinds of work."""
@@ -60,25 +60,25 @@ class CoreConfig(Settings):
     """Further skills in Python: docs/skills.md."""
 
     access: AccessSettings = AccessSettings()
-    """Who may talk to the bot, and who are its admins."""
+    """The users who may talk to the bot, and its admins."""
 
     catch_up: CatchUpSettings = CatchUpSettings()
-    """What was said while the bot was not listening."""
+    """The messages that were sent while the bot was not listening."""
 
     files: FileSettings = FileSettings()
     """Files that people attach: texts and images."""
 
     disk: DiskSettings = DiskSettings()
-    """What is kept free on the disks."""
+    """The space that is kept free on the disks."""
 
     fetch: FetchSettings = FetchSettings()
     """Web pages that the models ask for (web_fetch)."""
 
     database: DatabaseSettings = DatabaseSettings()
-    """Where everything is stored."""
+    """The database for everything that is stored."""
 
     retention: RetentionSettings = RetentionSettings()
-    """How long things are kept."""
+    """The times for which things are kept."""
 
     logging: LoggingSettings = LoggingSettings()
     """The bot's log."""

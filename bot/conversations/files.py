@@ -37,7 +37,7 @@ class FileSettings(Settings):
     """The largest image that is taken, in bytes; Claude takes no larger one."""
 
     fetch_seconds: float = Field(30, gt=0, le=300)
-    """How long the platform may take to give a file, in seconds."""
+    """The longest time in which the platform gives a file, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)

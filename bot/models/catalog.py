@@ -57,8 +57,8 @@ class ModelSettings(Settings):
     """Everything under `models:`."""
 
     provider: Literal["auto", Provider] = "auto"
-    """Who answers: anthropic, openai (or a server that speaks like it), offline (a demo without a
-    model), or auto: the first of these that is set up.
+    """The provider that answers: anthropic, openai (or a server that speaks like it), offline (a
+    demo without a model), or auto: the first of these that is set up.
     """
 
     anthropic: AnthropicSettings = AnthropicSettings()
@@ -81,7 +81,7 @@ class ModelSettings(Settings):
     """
 
     fallback_after_seconds: float = Field(20, ge=0, le=600)
-    """How long a busy model is waited for while another one may answer."""
+    """The longest wait for a busy model while another one may answer."""
 
     retry: RetrySettings = RetrySettings()
     """Asking a busy provider again."""

@@ -94,10 +94,10 @@ class SdkSettings(Settings):
     base_url: str | None = None
 
     timeout_seconds: float = Field(300, gt=0)
-    """How long to wait for a whole answer that is not streamed."""
+    """The longest wait for a whole answer that is not streamed."""
 
     idle_timeout_seconds: float = Field(60, gt=0)
-    """How long a stream may be silent before it counts as broken."""
+    """The longest silence of a stream before it counts as broken."""
 
     @property
     def key(self) -> str:

@@ -35,7 +35,7 @@ class OpenAISettings(SdkSettings):
     """The model of runs; empty for the main model."""
 
     temperature: float | None = Field(None, ge=0, le=2)
-    """How freely it writes; empty leaves it to the server."""
+    """The freedom of its wording; empty leaves it to the server."""
 
     text_tool_calls: bool = False
     """Whether tool calls that a small model writes into its text are made."""

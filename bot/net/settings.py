@@ -24,7 +24,7 @@ class FetchSettings(Settings):
     """How much of a page is read, as it comes over the wire."""
 
     redirects: int = Field(5, ge=0, le=10)
-    """How many redirects are followed."""
+    """The redirects that are followed at most."""
 
     refused_networks: tuple[_Network, ...] = ()
     """Networks that are never spoken to, beside those that are not public anyway: say, public
@@ -37,4 +37,4 @@ class FetchSettings(Settings):
         max_length=200,
         pattern=r"^[\x20-\x7e]+$",
     )
-    """What the bot tells web servers that it is."""
+    """The name that the bot gives to web servers."""

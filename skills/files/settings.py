@@ -26,10 +26,10 @@ class WorkspaceSettings(SkillSettings):
     """Offer the tools that read and write files."""
 
     folder: str = Field("data/workspaces", min_length=1)
-    """Where the workspaces are: in it one folder per user, which the bot makes."""
+    """The folder of all workspaces: in it one per user, which the bot makes."""
 
     user_bytes: int = Field(256_000_000, ge=10_000)
-    """What one user's files may take together, in bytes."""
+    """The space that one user's files may take together, in bytes."""
 
     user_files: int = Field(20_000, ge=10, le=200_000)
     """Files and folders that one user may have."""

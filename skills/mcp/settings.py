@@ -24,7 +24,7 @@ class McpServerSettings(Settings):
     """
 
     folder: str | None = None
-    """Where the program runs; null for here."""
+    """The folder in which the program runs; null for here."""
 
     url: str | None = None
     """The address of a server that speaks streamable HTTP."""

@@ -16,7 +16,7 @@ class RequestSettings(Settings):
     """One request that is written down by hand."""
 
     description: str
-    """What it is for: all that the model reads about it."""
+    """The use of the request: all that the model reads about it."""
 
     method: Method = "GET"
     """GET, HEAD, POST, PUT, PATCH or DELETE."""

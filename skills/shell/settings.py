@@ -19,7 +19,7 @@ class ShellSettings(SkillSettings):
     """Offer the shell tool, where its sandbox (bubblewrap) passes its self-test."""
 
     default_seconds: float = Field(60, ge=1, le=3600)
-    """How long a command may take when the agent names no time."""
+    """The time of a command when the agent names none."""
 
     max_seconds: float = Field(600, ge=1, le=3600)
     """The longest time it may name."""
@@ -37,7 +37,7 @@ class ShellSettings(SkillSettings):
     """Memory of one command with all its processes, in MB."""
 
     temporary_mb: int = Field(64, ge=1)
-    """What it may keep in /tmp, in MB; /dev/shm has as much."""
+    """The space that it has in /tmp, in MB; /dev/shm has as much."""
 
     temporary_files: int = Field(20_000, ge=100)
     """Files that it may have there."""

@@ -74,8 +74,8 @@ class DiscordSettings(PlatformSettings):
         # YAML parses an unquoted `off` as False.
         BeforeValidator(lambda value: "off" if value is False else value),
     ] = "global"
-    """Where slash commands are registered: everywhere (global), only in `guilds` (guilds), or by
-    another process (off).
+    """The place where slash commands are registered: everywhere (global), only in `guilds`
+    (guilds), or by another process (off).
     """
 
     edit_seconds: float = Field(1.5, ge=1.2, le=60)
@@ -88,10 +88,10 @@ class DiscordSettings(PlatformSettings):
     """The shards that this process serves, counted from 0; none: all."""
 
     api_url: str = Field(API_URL, pattern=r"^https?://[^\s]+[^/\s]$")
-    """Where Discord's REST API is: another address for a proxy that shares rate limits."""
+    """The address of Discord's REST API: another one for a proxy that shares rate limits."""
 
     gateway_url: str | None = Field(None, pattern=r"^wss?://\S+$")
-    """Where Discord's gateway is; null: as usual."""
+    """The address of Discord's gateway; null: as usual."""
 
     @property
     def configured(self) -> bool:

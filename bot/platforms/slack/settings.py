@@ -94,10 +94,10 @@ class SlackSettings(PlatformSettings):
     """
 
     host: str = Field("127.0.0.1", min_length=1)
-    """Where `mode: http` listens: an address."""
+    """The address at which `mode: http` listens."""
 
     port: int = Field(3000, ge=0, le=65535)
-    """Where `mode: http` listens: a port."""
+    """The port at which `mode: http` listens."""
 
     public_url: str | None = Field(None, pattern=r"^https?://[^\s/]+(/[^\s]*[^/\s])?$")
     """The address under which Slack and browsers reach `host` and `port`; needed with `client_id`.
@@ -145,7 +145,7 @@ class SlackSettings(PlatformSettings):
     """The least time between two edits of one message."""
 
     api_url: str = Field(API_URL, pattern=r"^https?://[^\s]+/$")
-    """Where Slack's Web API is; another address for a proxy. It ends with a slash."""
+    """The address of Slack's Web API; another one for a proxy. It ends with a slash."""
 
     @property
     def configured(self) -> bool:
