@@ -92,7 +92,6 @@ async def actor(
     model_url: str,
     *,
     crash_at: str = "",
-    drain_seconds: float = 0.2,
     sections: Line | None = None,
 ) -> AsyncIterator[Actor]:
     """Start a bot in a process of its own, and kill what is left of it at the end."""
@@ -102,7 +101,6 @@ async def actor(
         f"--model={model_url}",
         f"--sections={json.dumps(sections or {})}",
         f"--crash-at={crash_at}",
-        f"--drain-seconds={drain_seconds}",
     )
     bot = Actor(process)
     listening = [asyncio.ensure_future(work) for work in (bot.listen(), bot.repeat_errors())]

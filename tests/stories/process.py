@@ -178,7 +178,7 @@ async def main(given: argparse.Namespace) -> None:
         try:
             await work
         except asyncio.CancelledError:
-            await bot.drain(given.drain_seconds)
+            await bot.drain(0.2)
             tell(event="drained")
 
 
@@ -188,5 +188,4 @@ if __name__ == "__main__":
     parser.add_argument("--model", required=True)
     parser.add_argument("--sections", default="{}")
     parser.add_argument("--crash-at", default="")
-    parser.add_argument("--drain-seconds", type=float, default=0.2)
     asyncio.run(main(parser.parse_args()))
