@@ -43,11 +43,11 @@ test: $(VENV)/.installed-dev ## Run the tests, on SQLite and on a real PostgreSQ
 
 test-fast: PART := not (long or processes or slow)
 test-fast: WORKERS = $(FAST_WORKERS)
-test-fast: $(VENV)/.installed-dev ## Run the quick tests: on SQLite, without other processes and real clients
+test-fast: $(VENV)/.installed-dev ## Run the quick tests: without databases, other processes and real clients
 	$(RUN_PART)
 
 test-slow: PART := (processes or slow) and not long
-test-slow: $(VENV)/.installed-dev ## Run the rest: on PostgreSQL, with processes and the clients of Discord and Slack
+test-slow: $(VENV)/.installed-dev ## Run the rest: with databases, processes, the clients of Discord and Slack, properties
 	$(RUN_PART)
 
 test-long: PART := long

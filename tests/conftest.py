@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+import tomllib
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,11 +37,6 @@ settings.register_profile(
 )
 settings.load_profile("retinue")
 
-#: The tests of `make test-long`: whole stories, bots in processes, real sandboxes, real waits.
-LONG = (
-    *("tests/stories/", "tests/skills/shell/real/", "tests/soak/", "tests/bench/"),
-    *("tests/bot/test_serve_process.py", "tests/test_elsewhere.py", "tests/test_wheel.py"),
-)
 TEMPLATE = "retinue_template"
 #: Memory that is a folder: a database is copied there in a fraction of the time.
 MEMORY = Path("/dev/shm")
@@ -49,31 +45,14 @@ MEMORY_NEEDED = 1_000_000_000
 #: Begins the name of a server's folder; the number of its test process comes next.
 SERVER = "retinue-pg-"
 
-#: Tests that start other processes, beside those with PostgreSQL and those of LONG.
-PROCESSES = (
-    *("tests/skills/calendar/", "tests/skills/mcp/", "tests/migrations/", "tests/bot/test_app.py"),
-    *("tests/bot/test_doctor.py", "tests/bot/test_inventory.py", "tests/bot/test_main.py"),
-    *("tests/bot/models/test_load_server.py", "tests/bot/net/test_pages.py"),
-    *("tests/bot/subagents/test_manager_at_once.py", "tests/skills/files/test_workspaces.py"),
-    *("tests/skills/calendar/test_skill.py", "tests/skills/web/test_skill.py"),
-    *("tests/skills/web/test_addresses.py", "tests/test_packaging.py", "tests/test_parts.py"),
-)
-#: Tests with the real clients of Discord and Slack, and those that take a second and more each.
-SLOW = (
-    *("tests/bot/platforms/discord/", "tests/bot/platforms/slack/", "tests/db/test_log_size.py"),
-    *("tests/skills/files/test_former.py", "tests/skills/files/test_races.py"),
-    "tests/skills/files/test_opener.py::test_no_path_of_these_pieces_leads_out",
-    "tests/bot/conversations/test_undo.py::test_a_change_is_found_by_its_name_however_many",
-    "tests/bot/test_masking.py::test_ten_thousand_lines",
-    "tests/bot/test_masking.py::test_time_grows_with_the_text_alone",
-    "tests/bot/test_masking.py::test_words_and_numbers_in_any_order_stay",
-    "tests/db/test_admission.py::test_whoever_waits_gets_in_after_at_most_one_run_of_each",
-    "tests/skills/web/search/test_anthropic.py::test_a_search_that_hangs",
-    "tests/skills/rest/test_services.py::test_a_service_that_is_slow_or_away",
-)
 #: The mark of the tests whose path begins so; the first that fits.
-PATHS = {"long": LONG, "processes": PROCESSES, "slow": SLOW}
+PATHS = {
+    mark: tuple(starts)
+    for mark, starts in tomllib.loads(Path(__file__).with_name("marks.toml").read_text()).items()
+}
 POSTGRES = frozenset({"postgres_server", "postgres_url", "empty_postgres_url"})
+#: The fixtures of a database, of whichever kind.
+DATABASES = frozenset({"database_url", "database_settings"})
 #: Audit events of the interpreter before it starts a process.
 STARTS = frozenset({"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"})
 #: The test that runs now and may start no process.
@@ -103,8 +82,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if mark := _mark_of(item.nodeid):
             item.add_marker(mark)
-        if not item.get_closest_marker("long") and _uses_postgres(item):
+        if item.get_closest_marker("long"):
+            continue
+        if _uses_postgres(item):
             item.add_marker("processes")
+        if _is_slow(item):
+            item.add_marker("slow")
 
 
 def pytest_collection_finish() -> None:
@@ -117,6 +100,12 @@ def _uses_postgres(item: pytest.Item) -> bool:
     given = item.callspec.params.values() if hasattr(item, "callspec") else ()
     named = any(str(each).startswith("postgres") for each in given)
     return named or not POSTGRES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    """Return True for a property test and for one with a database."""
+    is_property = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    return is_property or not DATABASES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 @contextmanager
@@ -145,8 +134,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def _refuse_processes(event: str, _: object) -> None:
     if event in STARTS and _alone:
         raise RuntimeError(
-            f"{_alone[0]} starts a process: mark it with `processes`, or name it in PROCESSES of "
-            "tests/conftest.py."
+            f"{_alone[0]} starts a process: mark it with `processes`, or name it in tests/marks.toml."
         )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark.expression import Expression
 
-from tests.conftest import LONG, PROCESSES, SLOW
+from tests.conftest import PATHS
 
 ROOT = Path(__file__).parents[1]
 
@@ -69,7 +69,7 @@ def collected(marks: str, *paths: str) -> list[str]:
 
 
 def test_files_whose_tests_all_have_a_mark_are_run_with_it_alone() -> None:
-    long, processes, plain = LONG[-1], "tests/test_packaging.py", "tests/bot/test_tasks.py"
+    long, processes, plain = PATHS["long"][-1], "tests/test_packaging.py", "tests/bot/test_tasks.py"
     paths = (long, processes, plain)
 
     assert collected("long", *paths) == [long]
@@ -78,7 +78,7 @@ def test_files_whose_tests_all_have_a_mark_are_run_with_it_alone() -> None:
     assert collected("", *paths) == sorted(paths)
 
 
-@pytest.mark.parametrize("named", [*LONG, *PROCESSES, *SLOW])
+@pytest.mark.parametrize("named", [start for starts in PATHS.values() for start in starts])
 def test_each_path_with_a_mark_exists(named: str) -> None:
     path, _, test = named.partition("::")
     assert (ROOT / path).exists()

@@ -5,6 +5,7 @@ import inspect
 import json
 import sys
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from textwrap import fill
@@ -63,6 +64,7 @@ def write(folder: Path) -> tuple[Path, Path]:
     return files
 
 
+@cache
 def descriptions(kind: type[Settings]) -> dict[str, str]:
     """Return the description of each key of a section: the docstring below its attribute.
 
@@ -88,7 +90,8 @@ class _Schema(GenerateJsonSchema):
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         described = super().model_schema(schema)
-        for name, text in descriptions(schema["cls"]).items():
+        kind: type[Settings] = schema["cls"]
+        for name, text in descriptions(kind).items():
             described["properties"][name]["description"] = text
         return described
 
