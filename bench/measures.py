@@ -88,9 +88,8 @@ def several_meanings(house: House) -> dict[str, list[str]]:
 
 def riddles(house: House) -> tuple[int, int]:
     """Count the docstrings that hint at the code, and all docstrings."""
-    texts = [ast.get_docstring(node) for source in house.inside for node in source.documented]
-    written = [text for text in texts if text]
-    return sum(bool(RIDDLE.match(text)) for text in written), len(written)
+    texts = [text for source in house.inside for text in source.docstrings]
+    return sum(bool(RIDDLE.match(text)) for text in texts), len(texts)
 
 
 def rows(house: House) -> Iterator[tuple[str, str]]:

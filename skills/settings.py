@@ -25,7 +25,7 @@ class SkillsSettings(Settings):
     """Further skills to leave out, by the name of their file, package or entry point."""
 
     settings: dict[str, Json] = Field({})
-    """What a further skill is given, by that name, like {weather: {api_key: "${WEATHER_KEY}"}}."""
+    """Settings of a further skill, by its name, like {weather: {api_key: "${WEATHER_KEY}"}}."""
 
     data_folder: str = "data/skills"
     """The folder in which further skills keep files: each in a folder of its own."""

@@ -134,7 +134,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def _refuse_processes(event: str, _: object) -> None:
     if event in STARTS and _alone:
         raise RuntimeError(
-            f"{_alone[0]} starts a process: mark it with `processes`, or name it in tests/marks.toml."
+            f"{_alone[0]} starts a process: mark it with `processes`, or name it in "
+            "tests/marks.toml."
         )
 
 

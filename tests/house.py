@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -75,8 +76,21 @@ class Source:
         }
 
     @cached_property
-    def documented(self) -> list[Documented]:
-        return [node for node in self.nodes if isinstance(node, Documented)]
+    def docstrings(self) -> list[str]:
+        """All docstrings, those of attributes included: the string below one, but for a bool."""
+        documented = [node for node in self.nodes if isinstance(node, Documented)]
+        texts = [text for node in documented if (text := ast.get_docstring(node))]
+        bodies = [node.body for node in documented if isinstance(node, ast.Module | ast.ClassDef)]
+        for attribute, below in (pair for body in bodies for pair in pairwise(body)):
+            match attribute, below:
+                case ast.AnnAssign(annotation=ast.Name(id="bool")), _:
+                    continue
+                case (
+                    ast.Assign() | ast.AnnAssign(),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    texts.append(text)
+        return texts
 
     @cached_property
     def functions(self) -> list[Function]:

@@ -189,12 +189,11 @@ def long_functions(house: House) -> Iterator[str]:
 
 def riddles(house: House) -> Iterator[str]:
     for source in house.inside:
-        for node in source.documented:
-            text = ast.get_docstring(node)
-            if text and RIDDLE.match(text):
+        for text in source.docstrings:
+            if RIDDLE.match(text):
                 yield (
                     f"{source.path}: {text.splitlines()[0]!r} hints at the code: state what the "
-                    "function does or returns, or what the module or class is."
+                    "function does or returns, or what the module, class or value is."
                 )
 
 
@@ -417,6 +416,7 @@ BROKEN: list[tuple[Rule, str, str, str]] = [
     (riddles, "bot/bad.py", '"""What waits for its turn."""', "What waits"),
     (riddles, "bot/bad.py", 'def f():\n    """Return whether it waits."""', "Return whether"),
     (riddles, "bot/bad.py", 'class A:\n    """Waits for somebody."""', "somebody"),
+    (riddles, "bot/bad.py", 'class A:\n    a: int\n    """How long it waits."""', "How long"),
     (names_with_two_meanings, "bot/bad.py", "class EventBus:\n    pass", "called EventBus"),
     (furniture, "bot/bad.py", "class FrontDesk:\n    pass", "FrontDesk"),
     (long_functions, "bot/bad.py", "def f():\n" + "    x = 1\n" * 50, "51 lines"),

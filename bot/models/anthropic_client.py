@@ -29,9 +29,9 @@ class AnthropicSettings(SdkSettings):
     """The model of runs."""
 
     thinking: Literal["off", "adaptive", "between_tools"] = "adaptive"
-    """What a streamed answer asks of Claude 5 models: `adaptive` shows summaries of its thoughts
-    while it works, `between_tools` thinks only between tool calls (Sonnet 5.5), `off` asks for
-    nothing and leaves it to the model.
+    """Thinking of Claude 5 models in a streamed answer: `adaptive` shows summaries of its thoughts
+    while it works, `between_tools` thinks only between tool calls (Sonnet 5.5), `off` leaves it to
+    the model.
     """
 
     @property

@@ -94,8 +94,8 @@ class OfflineSettings(Settings):
     """Everything under `models.offline:`."""
 
     pace_seconds: float = Field(0.5, ge=0, le=60)
-    """How long the demo takes for a step, so that one sees it; each look of a run at its notes
-    takes ten times as long.
+    """The seconds that the demo takes for a step, so that one sees it; each look of a run at its
+    notes takes ten times as long.
     """
 
     configured: ClassVar[bool] = True

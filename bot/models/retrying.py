@@ -36,8 +36,8 @@ class RetrySettings(Settings):
     """Everything under `models.retry:`."""
 
     attempts: int = Field(5, ge=1, le=20)
-    """How often in all a request is made that may be charged each time: its answer broke off, did
-    not come in time, or cannot be read. A busy provider is asked for as long as the work has time.
+    """Attempts in all of a request that may be charged each time: its answer broke off, did not
+    come in time, or cannot be read. A busy provider is asked for as long as the work has time.
     """
 
     total_seconds: float = Field(3600, gt=0)

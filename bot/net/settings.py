@@ -15,13 +15,13 @@ class FetchSettings(Settings):
     """Everything under `fetch:`: web pages that a model asks for."""
 
     enabled: bool = True
-    """Whether the tool web_fetch is there at all."""
+    """Whether there is a tool web_fetch."""
 
     seconds: float = Field(20.0, ge=1, le=120)
     """The most that one page may take, redirects included."""
 
     megabytes: float = Field(2.0, ge=0.1, le=20)
-    """How much of a page is read, as it comes over the wire."""
+    """The part of a page that is read, as it comes over the wire."""
 
     redirects: int = Field(5, ge=0, le=10)
     """The redirects that are followed at most."""

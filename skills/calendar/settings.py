@@ -30,8 +30,8 @@ class CalendarSettings(Settings):
     """The account's password: ${CALDAV_PASSWORD}."""
 
     people: tuple[_Person, ...] | None = None
-    """Whose calendar it is, written like `access.admins`; nobody else learns that it exists. null
-    for everyone who may talk to the bot; an empty list is nobody.
+    """The users whose calendar it is, written like `access.admins`; nobody else learns that it
+    exists. null for everyone who may talk to the bot; an empty list is nobody.
     """
 
     write: bool = False

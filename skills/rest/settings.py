@@ -59,7 +59,7 @@ class RestServiceSettings(Settings):
     """An OpenAPI 3 document as JSON or YAML: a file, or an address."""
 
     base: str | None = None
-    """Where the service is, like https://host/api: all requests go there. null for what the
+    """The address of the service, like https://host/api: all requests go there. null for what the
     document says, if that is a file, or lies at the same origin as it.
     """
 

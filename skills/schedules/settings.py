@@ -11,10 +11,10 @@ class ScheduleSettings(SkillSettings):
     """Everything under `schedules:`."""
 
     section: ClassVar[str] = "schedules"
-    about: ClassVar[str] = "Work that people have done at a later time."
+    about: ClassVar[str] = "Work that users have done at a later time."
 
     enabled: bool = True
-    """Whether people may have work done at a later time, once or again and again."""
+    """Whether users may have work done at a later time, once or again and again."""
 
     max_per_user: int = Field(20, ge=1)
     """Schedules of one user that are not over."""

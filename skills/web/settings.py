@@ -16,7 +16,7 @@ class WebSettings(SkillSettings):
     about: ClassVar[str] = "What agents may tell the web."
 
     composed_addresses: Literal["ask", "allow", "deny"] = "ask"
-    """What becomes of an address that a model composed after it has read private material (files,
+    """The treatment of an address that a model composed after it has read private material (files,
     notes, memories, calendars), which the address could carry away: ask the user, allow or deny.
     Runs without approvals are refused what would be asked.
     """
@@ -39,7 +39,7 @@ class SearchSettings(SkillSettings):
     """The Claude model that searches with anthropic; null: the model of runs."""
 
     base_url: str | None = Field(None, pattern=r"^https?://[^\s@?#]+$")
-    """Where the SearXNG is, which may be on a private network; of the others only for a proxy."""
+    """The address of SearXNG, which may be on a private network; of the others only for a proxy."""
 
     api_key: SecretStr | None = None
     """The key for brave or tavily."""

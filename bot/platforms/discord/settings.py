@@ -45,8 +45,8 @@ class DiscordSettings(PlatformSettings):
     """The bot's token, from the page Bot of the developer portal."""
 
     threads: bool = True
-    """A mention in a channel opens a thread, where the talk goes on without mentions. Off: answers
-    are replies in the channel.
+    """A mention in a channel opens a thread, where the talk continues without mentions. Off:
+    answers are replies in the channel.
     """
 
     guilds: tuple[Snowflake, ...] = ()

@@ -89,8 +89,8 @@ class SlackSettings(PlatformSettings):
     """
 
     mode: Literal["socket", "http"] = "socket"
-    """How Slack reaches the bot: over connections that the bot opens (socket), or at a public
-    address (http).
+    """The way in which Slack reaches the bot: over connections that the bot opens (socket), or at a
+    public address (http).
     """
 
     host: str = Field("127.0.0.1", min_length=1)
