@@ -115,7 +115,12 @@ def test_all_that_is_no_code_is_in_it(wheel: Wheel) -> None:
 
     assert len(scripts) == 2
     prompts = {f"bot/builtin/prompts/{name}.md" for name in ("main", "subagent", "data")}
-    others = {*prompts, *scripts, "bot/key_formats.toml", "migrations/script.py.mako"}
+    tables = {
+        str(file.relative_to(ROOT))
+        for each in ("bot", "skills")
+        for file in (ROOT / each).rglob("*.toml")
+    }
+    others = {*prompts, *scripts, *tables, "migrations/script.py.mako"}
     assert agents | migrations | others <= wheel.names
     for name in ("config.example.yaml", "docs/config.schema.json"):
         text = (ROOT / name).read_text(encoding="utf-8")

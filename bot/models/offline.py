@@ -4,8 +4,10 @@ import asyncio
 import html
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field
@@ -29,15 +31,8 @@ from bot.values import Json, Settings
 MODEL = "offline-demo"
 PIECES = 6
 SIGNATURE = "_(offline demo: no language model is connected)_"
-HELP = """\
-Hello! I am a demo: I follow a few rules, so that you can see how the bot works. Try one of these:
-
-- `research the history of tea and the history of coffee in the background`
-- `start a run on the moons of Jupiter`
-- `what is running`, `stop <run>`, `tell <run> be brief`
-- `delegate: find out what time it is`
-- `note: the cake is in the oven`, `search my notes for cake`
-- `what time is it`"""
+_TEXTS = tomllib.loads(Path(__file__).with_name("offline.toml").read_text(encoding="utf-8"))
+HELP: str = _TEXTS["help"]
 
 _LONGEST_QUOTE = 160
 #: Number of `note_list` steps of a run, and the paces of each: long enough for the user to message
@@ -50,44 +45,12 @@ _CALL_ID = re.compile(r"call_(\d+)")
 _RESULT = re.compile(r"<subagent_result[^>]*>\s*(.*?)\s*</subagent_result>", re.DOTALL)
 _MESSAGE = re.compile(r"A message from the user:\n(.+?)(?=\n\n|\Z)", re.DOTALL)
 
-_RUN = r"(?:the\s+)?(?:run\s+)?(?P<run_id>\S+)"
 #: Tool and pattern of each rule, tried in order; the named groups are arguments of the tool.
-_RULES = (
-    ("note_save", r"(?:note|remember)(?:\s+that|:)\s*(?P<text>.+)"),
-    (
-        "note_search",
-        r"(?:search my notes(?:\s+for)?|what did i note(?:\s+about)?)\s+(?P<query>.+?)\??$",
-    ),
-    ("sessions_stop", r"(?:stop|cancel)\s+(?:the\s+)?(?:run\s+)?(?P<run_id>.+?)[.!]?$"),
-    (
-        "sessions_send",
-        r"(?:tell|send)\s+(?:run\s+)?(?!me\b|us\b)(?P<run_id>[^\s:]+):?\s+(?P<message>.+)",
-    ),
-    ("sessions_log", rf"(?:show\s+)?(?:the\s+)?log\s+(?:of\s+)?{_RUN}"),
-    ("sessions_info", rf"(?:show\s+)?info\s+(?:on\s+|about\s+)?{_RUN}"),
-    ("sessions_list", r"(?:list\b|.*?what(?:['’]s| is| are)?\s+(?:still\s+)?running)"),
-    (
-        "delegate_to_subagent",
-        r"(?:delegate|quickly look up|(?:ask|have|let) a subagent)\b[:,]?\s*(?:to\s+)?(?P<task>.+)",
-    ),
-    (
-        "sessions_spawn",
-        r"(?:spawn|start|launch)\s+(?:\w+\s+)?(?:runs?|subagents?)\b"
-        r"\s*(?:on\b|to\b|for\b|about\b|:)?\s*(?P<task>.+)",
-    ),
-    ("sessions_spawn", r"in the background[,:]?\s+(?P<task>.+)"),
-    # Only in the first line: a text that is piped in may contain these words too.
-    (
-        "sessions_spawn",
-        r"(?P<verb>[^\n]+?),?[^\S\n]+in the background,?\s+(?!please\b|and\b|then\b)"
-        r"(?P<task>\w.+?)(?:,?\s+and\s+(?:tell|show|let|inform)\s+me\b.*)?[.!]?$",
-    ),
-    ("sessions_spawn", r"(?P<task>[^\n]+?),?[^\S\n]+in the background\b"),
-    ("sessions_spawn", r"(?P<task>research\s+.+)"),
-    ("current_time", r".*?\btime\b(?:.*?\b(?P<zone>(?-i:[A-Z][a-z]+)/\w+))?"),
-)
 _START = r"^(?:please\s+|could you\s+|can you\s+)?"
-RULES = [(tool, re.compile(_START + text, re.IGNORECASE | re.DOTALL)) for tool, text in _RULES]
+RULES = [
+    (rule["tool"], re.compile(_START + rule["pattern"], re.IGNORECASE | re.DOTALL))
+    for rule in _TEXTS["rules"]
+]
 
 
 class OfflineSettings(Settings):

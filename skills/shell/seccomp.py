@@ -6,8 +6,10 @@ and those in which namespaces have had vulnerabilities.
 
 import errno
 import struct
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 Instruction = tuple[int, int, int, int]
 
@@ -39,110 +41,24 @@ class Architecture:
 
     Attributes:
         audit: Its number in `linux/audit.h`.
-        column: Column of its numbers in the tables below.
         has_x32: Whether it accepts a second set of numbers, which a list of numbers would miss.
     """
 
     audit: int
-    column: int
     has_x32: bool = False
 
 
 ARCHITECTURES: Mapping[str, Architecture] = {
-    "x86_64": Architecture(0xC000003E, 0, has_x32=True),
-    "aarch64": Architecture(0xC00000B7, 1),
+    "x86_64": Architecture(0xC000003E, has_x32=True),
+    "aarch64": Architecture(0xC00000B7),
 }
 
-Numbers = tuple[int | None, int | None]
-
-#: Refused with any arguments: numbers on x86_64 and aarch64, `None` where the call does not exist.
-REFUSED: Mapping[str, Numbers] = {
-    # Mounts, old and new ways, and other namespaces.
-    "chroot": (161, 51),
-    "fsconfig": (431, 431),
-    "fsmount": (432, 432),
-    "fsopen": (430, 430),
-    "fspick": (433, 433),
-    "mount": (165, 40),
-    "mount_setattr": (442, 442),
-    "move_mount": (429, 429),
-    "open_tree": (428, 428),
-    "pivot_root": (155, 41),
-    "setns": (308, 268),
-    "umount2": (166, 39),
-    "unshare": (272, 97),
-    # Files opened by handle bypass every mount.
-    "name_to_handle_at": (303, 264),
-    "open_by_handle_at": (304, 265),
-    # Access to other processes.
-    "kcmp": (312, 272),
-    "pidfd_getfd": (438, 438),
-    "process_madvise": (440, 440),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "ptrace": (101, 117),
-    # Keys belong to no namespace.
-    "add_key": (248, 217),
-    "keyctl": (250, 219),
-    "request_key": (249, 218),
-    # Memory that is charged to no process, or is missing in its counters.
-    "memfd_create": (319, 279),
-    "memfd_secret": (447, 447),
-    "mq_open": (240, 180),
-    "msgget": (68, 186),
-    "semget": (64, 190),
-    "shmget": (29, 194),
-    # Large attack surface, and often exploited.
-    "bpf": (321, 280),
-    "fanotify_init": (300, 262),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "io_uring_setup": (425, 425),
-    "lookup_dcookie": (212, 18),
-    "migrate_pages": (256, 238),
-    "modify_ldt": (154, None),
-    "move_pages": (279, 239),
-    "nfsservctl": (180, 42),
-    "perf_event_open": (298, 241),
-    "sysfs": (139, None),
-    "uselib": (134, None),
-    "userfaultfd": (323, 282),
-    "ustat": (136, None),
-    # System administration.
-    "_sysctl": (156, None),
-    "acct": (163, 89),
-    "adjtimex": (159, 171),
-    "clock_adjtime": (305, 266),
-    "clock_settime": (227, 112),
-    "delete_module": (176, 106),
-    "finit_module": (313, 273),
-    "init_module": (175, 105),
-    "ioperm": (173, None),
-    "iopl": (172, None),
-    "kexec_file_load": (320, 294),
-    "kexec_load": (246, 104),
-    "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
-    "reboot": (169, 142),
-    "setdomainname": (171, 162),
-    "sethostname": (170, 161),
-    "settimeofday": (164, 170),
-    "swapoff": (168, 225),
-    "swapon": (167, 224),
-    "syslog": (103, 116),
-    "vhangup": (153, 58),
-}
-
+#: The numbers of system calls by architecture, without those in which the call does not exist.
+_CALLS = tomllib.loads(Path(__file__).with_name("syscalls.toml").read_text(encoding="utf-8"))
+#: Refused with any arguments.
+REFUSED: Mapping[str, Mapping[str, int]] = _CALLS["refused"]
 #: Allowed or refused by their arguments.
-JUDGED: Mapping[str, Numbers] = {
-    "clone": (56, 220),
-    "clone3": (435, 435),
-    "ioctl": (16, 29),
-    "mmap": (9, 222),
-    "setsockopt": (54, 208),
-    "socket": (41, 198),
-    "socketpair": (53, 199),
-}
+JUDGED: Mapping[str, Mapping[str, int]] = _CALLS["judged"]
 
 
 def _load(argument: int) -> Instruction:
@@ -207,13 +123,10 @@ def program(machine: str) -> bytes:
     if architecture.has_x32:
         instructions += [(_JUMP_AT_LEAST, 0, 1, _X32), _error(errno.ENOSYS)]
     for numbers in REFUSED.values():
-        number = numbers[architecture.column]
-        if number is not None:
-            instructions += [(_JUMP_EQUAL, 0, 1, number), _error(errno.EPERM)]
+        if machine in numbers:
+            instructions += [(_JUMP_EQUAL, 0, 1, numbers[machine]), _error(errno.EPERM)]
     for name, numbers in JUDGED.items():
-        number = numbers[architecture.column]
-        assert number is not None
         rule = _RULES[name]
-        instructions += [(_JUMP_EQUAL, 0, len(rule), number), *rule]
+        instructions += [(_JUMP_EQUAL, 0, len(rule), numbers[machine]), *rule]
     instructions.append(_ALLOWED)
     return b"".join(struct.pack("=HBBI", *one) for one in instructions)

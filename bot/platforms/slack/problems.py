@@ -1,8 +1,10 @@
 """Classifies errors of requests to Slack by the possible reaction."""
 
 import logging
+import tomllib
 from collections.abc import Awaitable
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -14,18 +16,6 @@ from bot.platforms.messaging import outlet
 
 log = logging.getLogger(__name__)
 
-#: Methods that are not idempotent: a second request would send a second message.
-ONCE = frozenset(
-    {
-        "chat.postMessage",
-        "chat.postEphemeral",
-        "chat.startStream",
-        "chat.appendStream",
-        "chat.stopStream",
-        "files.completeUploadExternal",
-    }
-)
-
 BUSY = "Slack limits my requests at the moment; I try again later."
 OUT_OF_ORDER = "Slack is out of order; I try again later."
 UNREACHABLE = "Slack cannot be reached; I try again later."
@@ -36,74 +26,19 @@ REVOKED = (
 )
 NOT_INSTALLED = "The bot is not installed in that Slack workspace any more."
 
-#: The thread is unavailable; its channel may still accept messages.
-THREAD_GONE = frozenset(
-    {
-        "thread_not_found",
-        "message_not_found",
-        "cannot_reply_to_message",
-        "invalid_thread_ts",
-        "restricted_action_thread_locked",
-        "restricted_action_non_threadable_channel",
-    }
+_CODES = tomllib.loads(Path(__file__).with_name("problems.toml").read_text(encoding="utf-8"))
+ONCE, THREAD_GONE, STILL_THERE, CONTENT, _TOKEN, _LATER, _HALFWAY, _LIMITED = (
+    frozenset(_CODES[name])
+    for name in (
+        *("once", "thread_gone", "still_there", "content"),
+        *("token", "later", "halfway", "limited"),
+    )
 )
-#: The channel is unavailable to the bot; a direct message may still reach the user.
-CHANNEL_GONE = {
-    "channel_not_found": "That channel is gone, or the bot was removed from it.",
-    "channel_is_limited_access": "The bot may not write in that channel.",
-    "ekm_access_denied": "The administrators of that workspace have stopped what is written there.",
-    "is_archived": "That channel is archived.",
-    "is_inactive": "That channel is archived.",
-    "messages_tab_disabled": "The bot takes no direct messages: its App Home is switched off.",
-    "method_not_supported_for_channel_type": "Slack accepts no such message in that channel.",
-    "channel_type_not_supported": "Slack accepts no such message in that channel.",
-    "not_in_channel": "The bot is not in that channel: invite it there.",
-    "restricted_action": "The rules of that workspace do not let the bot write there.",
-    "restricted_action_read_only_channel": "That channel is read-only.",
-    "restricted_action_thread_only_channel": "That channel takes replies in threads only.",
-    "team_access_not_granted": "The bot has no access to that workspace.",
-    "user_not_in_channel": "That user is not in the channel.",
-}
-USER_GONE = {
-    "user_not_found": "There is no such user on Slack.",
-    "users_not_found": "There is no such user on Slack.",
-    "user_not_visible": "There is no such user on Slack.",
-    "user_disabled": "That user's account is deactivated.",
-    "cannot_dm_bot": "That is a bot, which takes no direct messages.",
-}
-#: The message exists and can no longer be edited.
-STILL_THERE = frozenset({"cant_update_message", "edit_window_closed", "edit_window_expired"})
+#: A sentence for each code of a channel or a user that is unavailable.
+CHANNEL_GONE: dict[str, str] = _CODES["channel_gone"]
+USER_GONE: dict[str, str] = _CODES["user_gone"]
 #: The message is a stream, which has to end before an edit.
 STREAMING = "streaming_state_conflict"
-#: Slack refuses the content and may accept it without blocks and Markdown.
-CONTENT = frozenset(
-    {
-        "block_mismatch",
-        "invalid_arguments",
-        "invalid_blocks",
-        "invalid_blocks_format",
-        "invalid_markdown_text",
-        "markdown_text_conflict",
-        "markdown_text_too_long",
-        "msg_blocks_too_long",
-        "msg_too_long",
-        "no_text",
-    }
-)
-_TOKEN = frozenset(
-    {
-        "account_inactive",
-        "app_uninstalled",
-        "invalid_auth",
-        "not_authed",
-        "token_expired",
-        "token_revoked",
-        "org_login_required",
-    }
-)
-_LATER = frozenset({"accesslimited", "service_unavailable", "team_added_to_org"})
-_HALFWAY = frozenset({"fatal_error", "internal_error", "request_timeout"})
-_LIMITED = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 
 
 class RefusedError(outlet.RefusedError):
