@@ -6,6 +6,7 @@ from zlib import crc32
 
 import pytest
 
+from tests.stories.chats import ChatWay
 from tests.stories.on_slack import Way
 
 #: Stories about kills, outages, limits and several processes, and the main one.
@@ -43,6 +44,13 @@ def way(request: pytest.FixtureRequest) -> Way:
     """Both transports, and with each of them one kind of database: neither knows of the other."""
     databases = {"socket": "sqlite_url", "http": "postgres_url"}
     return Way(request.param, request.getfixturevalue(databases[request.param]))
+
+
+@pytest.fixture(params=["discord", "socket", "http"])
+def chat_way(request: pytest.FixtureRequest) -> ChatWay:
+    """Every chat with each of its transports, on one kind of database or the other."""
+    databases = {"discord": "sqlite_url", "socket": "sqlite_url", "http": "postgres_url"}
+    return ChatWay(request.param, request.getfixturevalue(databases[request.param]))
 
 
 @pytest.fixture(autouse=True)

@@ -4,10 +4,9 @@ import time
 
 import pytest
 
-from bot.conversations.access import AccessSettings
 from tests.fakes.anthropic_server import Reply
 from tests.stories.on_discord import new_server, on_discord
-from tests.stories.stage import Play, said
+from tests.stories.stage import Play
 
 #: Discord knows of no database: one kind is enough here, and `test_discord_runs` has the other.
 pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
@@ -18,57 +17,15 @@ PICTURE = bytes.fromhex(
 )
 
 
-async def test_a_mention_opens_a_thread_where_the_talk_goes_on_without_mentions(
-    database_url: str,
-) -> None:
-    play = Play(main=[Reply(text="Four sheep.", fault="hang"), Reply(text="And two dogs.")])
+async def test_a_mention_is_acknowledged_before_its_answer(database_url: str) -> None:
+    play = Play(main=[Reply(text="Four sheep.", fault="hang")])
     async with new_server() as server, on_discord(database_url, server, play) as it:
         asked = await it.discord.say(server.alice, server.channel, "How many sheep?", mention=True)
         await it.discord.until(lambda: "👀" in asked.reactions, "a sign")
         it.model.go.set()
-        thread = await it.thread_of(asked)
-        await it.reads(thread, "Four sheep.")
-        await it.discord.say(server.alice, thread, "And dogs?")
-        await it.reads(thread, "And two dogs.")
+        await it.reads(await it.thread_of(asked), "Four sheep.")
 
-        assert [each.text() for each in it.said(thread)] == ["Four sheep.", "And two dogs."]
-        assert it.said(server.channel) == []
-        assert it.pings() == []
-        assert said(play.asked[-1]["messages"][0]).endswith("How many sheep?")
         assert server.discord.bot.mention not in str(play.asked)
-
-
-async def test_others_in_a_thread_are_heard_when_they_mention_the_bot_and_have_their_own_talk(
-    database_url: str,
-) -> None:
-    play = Play(main=[Reply(text="Hello Alice."), Reply(text="Hello Bob.")])
-    async with new_server() as server, on_discord(database_url, server, play) as it:
-        asked = await it.discord.say(server.alice, server.channel, "I like red.", mention=True)
-        thread = await it.thread_of(asked)
-        await it.reads(thread, "Hello Alice.")
-        await it.discord.say(server.bob, thread, "psst, this is not for the bot")
-        await it.discord.say(server.bob, thread, "What do I like?", mention=True)
-        await it.reads(thread, "Hello Bob.")
-
-        assert len(play.asked) == 2
-        assert "red" not in str(play.asked[1]["messages"])
-        assert "psst" not in str(play.asked)
-
-
-async def test_a_thread_is_listened_to_after_a_new_talk_was_started_in_it(
-    database_url: str,
-) -> None:
-    play = Play(main=[Reply(text="Hello Alice."), Reply(text="Who are you?")])
-    async with new_server() as server, on_discord(database_url, server, play) as it:
-        asked = await it.discord.say(server.alice, server.channel, "I am blue.", mention=True)
-        thread = await it.thread_of(asked)
-        await it.reads(thread, "Hello Alice.")
-        await it.discord.say(server.alice, thread, "/new")
-        await it.reads(thread, "A new conversation.")
-        await it.discord.say(server.alice, thread, "What am I?")
-        await it.reads(thread, "Who are you?")
-
-        assert "blue" not in str(play.asked[1]["messages"])
 
 
 async def test_a_direct_message_needs_no_mention(database_url: str) -> None:
@@ -104,30 +61,6 @@ async def test_an_answer_streams_into_one_message(database_url: str) -> None:
         assert thread.typing >= 1
 
 
-async def test_files_reach_the_model_and_what_cannot_be_taken_is_said(database_url: str) -> None:
-    play = Play(main=[Reply(text="I see a pixel and a list.")])
-    async with new_server() as server, on_discord(database_url, server, play) as it:
-        asked = await it.discord.say(
-            server.alice,
-            server.channel,
-            "What is this?",
-            mention=True,
-            files=[
-                ("sheep.csv", "text/csv", b"name,age\nDolly,6\n"),
-                ("pixel.png", "image/png", PICTURE),
-                ("barn.zip", "application/zip", b"PK\x03\x04\x00\x00\xff\x80"),
-            ],
-        )
-        thread = await it.thread_of(asked)
-        await it.reads(thread, "I see a pixel")
-        await it.reads(thread, "barn.zip")
-
-        words = str(play.asked[0]["messages"])
-        assert "Dolly,6" in words
-        assert "'media_type': 'image/png'" in words
-        assert "barn.zip" in words
-
-
 async def test_a_long_answer_comes_in_parts_and_a_very_long_one_as_a_file(
     database_url: str,
 ) -> None:
@@ -156,20 +89,6 @@ async def test_a_long_answer_comes_in_parts_and_a_very_long_one_as_a_file(
         assert [word for word in new().split() if word in words] == words
 
 
-async def test_the_same_message_delivered_twice_is_answered_once(database_url: str) -> None:
-    play = Play(main=[Reply(text="Once."), Reply(text="Twice.")])
-    async with new_server() as server, on_discord(database_url, server, play) as it:
-        private = it.discord.dm(server.alice)
-        message = await it.discord.say(server.alice, private, "Hi!")
-        await it.discord.redeliver(message)
-        await it.reads(private, "Once.")
-        await it.discord.redeliver(message)
-        await it.discord.say(server.alice, private, "And now?")
-        await it.reads(private, "Twice.")
-
-        assert len(it.said(private)) == 2
-
-
 async def test_without_the_message_content_intent_mentions_and_direct_messages_work(
     database_url: str,
 ) -> None:
@@ -187,23 +106,6 @@ async def test_without_the_message_content_intent_mentions_and_direct_messages_w
 
             assert "Message Content" in hint.text() or "mention me" in hint.text()
             assert "cannot read this" not in str(play.asked)
-
-
-async def test_stop_ends_the_answer_and_another_person_cannot(database_url: str) -> None:
-    slow = Reply(text="On and on and on. " * 40, gap_seconds=0.1)
-    async with new_server() as server, on_discord(database_url, server, Play(main=[slow])) as it:
-        asked = await it.discord.say(server.alice, server.channel, "Talk!", mention=True)
-        thread = await it.thread_of(asked)
-        await it.discord.until(lambda: it.said(thread), "the first words")
-        refused = await it.discord.slash(server.bob, thread, "retinue stop")
-        await refused.done()
-        stopped = await it.discord.slash(server.alice, thread, "retinue stop")
-        await stopped.done()
-        await it.reads(thread, "(stopped)")
-
-        assert "Nothing is being answered" in refused.text()
-        assert "Stopped" in stopped.text()
-        assert stopped.ephemeral
 
 
 async def test_another_model_answers_where_it_was_chosen(database_url: str) -> None:
@@ -226,24 +128,3 @@ async def test_another_model_answers_where_it_was_chosen(database_url: str) -> N
         await it.reads(private, "Two.")
 
         assert play.asked[1]["model"] == other != usual
-
-
-async def test_who_is_blocked_or_not_let_in_is_told_so_and_starts_nothing(
-    database_url: str,
-) -> None:
-    async with new_server() as server:
-        access = AccessSettings(blocked=(f"discord:{server.bob.id}",))
-        staff = server.discord.add_role(server.guild, "staff")
-        server.guild.members[server.alice.id].roles.append(staff)
-        server.guild.members[server.bob.id].roles.append(staff)
-        play = Play(main=[Reply(text="Welcome.")])
-        async with on_discord(
-            database_url, server, play, settings={"roles": (str(staff.id),)}, access=access
-        ) as it:
-            for outsider in (server.bob, server.root):
-                await it.discord.say(outsider, server.channel, "Let me in", mention=True)
-            asked = await it.discord.say(server.alice, server.channel, "Hi", mention=True)
-            await it.reads(await it.thread_of(asked), "Welcome.")
-            await it.discord.until(lambda: len(it.said(server.channel)) == 2, "two refusals")
-
-            assert len(play.asked) == 1

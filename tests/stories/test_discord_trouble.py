@@ -10,7 +10,8 @@ from tests.fakes.anthropic_server import Reply
 from tests.fakes.patience import eventually
 from tests.stories.on_discord import Scene, new_server, on_discord
 from tests.stories.stage import Play, change, newest_run
-from tests.stories.test_discord_runs import digging, spawned
+from tests.stories.test_chat_runs import digging
+from tests.stories.test_discord_runs import spawned
 
 #: Discord knows of no database: one kind is enough here, and `test_discord_runs` has the other.
 pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)

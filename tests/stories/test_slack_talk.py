@@ -4,61 +4,22 @@ import time
 
 from bot.conversations.access import AccessSettings
 from tests.fakes.anthropic_server import Reply
-from tests.fakes.pictures import PNG
 from tests.stories.on_slack import QUICK, Way, new_office, on_slack
-from tests.stories.stage import Play, said
+from tests.stories.stage import Play
 
 
-async def test_a_mention_begins_a_thread_where_the_talk_goes_on_without_mentions(way: Way) -> None:
-    play = Play(main=[Reply(text="Four sheep.", fault="hang"), Reply(text="And two dogs.")])
+async def test_a_mention_is_acknowledged_before_its_answer(way: Way) -> None:
+    play = Play(main=[Reply(text="Four sheep.", fault="hang")])
     async with new_office() as office, on_slack(way, office, play) as it:
         asked = await it.slack.say(office.alice, office.channel, "How many sheep?", mention=True)
         await it.slack.until(lambda: it.slack.statuses, "a sign")
         it.model.go.set()
         await it.reads(asked, "Four sheep.")
-        await it.slack.say(office.alice, office.channel, "And dogs?", thread=asked)
-        await it.reads(asked, "And two dogs.")
         await it.slack.until(lambda: not it.slack.status(office.channel, asked.ts), "silence")
 
         assert it.slack.statuses[0].status == "is thinking…"
-        assert [each.readable() for each in it.said(asked)] == ["Four sheep.", "And two dogs."]
-        assert it.pings() == []
-        assert said(play.asked[-1]["messages"][0]).endswith("How many sheep?")
         assert it.slack.bot_user().id not in str(play.asked)
         await it.acknowledged()
-
-
-async def test_others_in_a_thread_are_heard_when_they_mention_the_bot_and_have_their_own_talk(
-    way: Way,
-) -> None:
-    play = Play(main=[Reply(text="Hello Alice."), Reply(text="Hello Bob.")])
-    async with new_office() as office, on_slack(way, office, play) as it:
-        room = office.channel
-        asked = await it.slack.say(office.alice, room, "I like red.", mention=True)
-        await it.reads(asked, "Hello Alice.")
-        await it.slack.say(office.bob, room, "psst, this is not for the bot", thread=asked)
-        await it.slack.say(office.bob, room, "What do I like?", thread=asked, mention=True)
-        await it.reads(asked, "Hello Bob.")
-
-        assert len(play.asked) == 2
-        assert "red" not in str(play.asked[1]["messages"])
-        assert "psst" not in str(play.asked)
-
-
-async def test_a_thread_is_listened_to_after_a_new_talk_was_started_in_it(way: Way) -> None:
-    play = Play(main=[Reply(text="Hello Alice."), Reply(text="Who are you?")])
-    async with new_office() as office, on_slack(way, office, play) as it:
-        room = office.channel
-        asked = await it.slack.say(office.alice, room, "I am blue.", mention=True)
-        await it.reads(asked, "Hello Alice.")
-        await it.slack.say(office.alice, room, "/new", thread=asked, mention=True)
-        await it.slack.until(
-            lambda: "A new conversation." in str(it.slack.ephemerals(office.alice)), "an answer"
-        )
-        await it.slack.say(office.alice, room, "What am I?", thread=asked)
-        await it.reads(asked, "Who are you?")
-
-        assert "blue" not in str(play.asked[1]["messages"])
 
 
 async def test_a_message_of_a_channel_that_mentions_nobody_is_not_for_the_bot(way: Way) -> None:
@@ -139,30 +100,6 @@ async def test_a_stream_that_slack_ends_after_five_minutes_goes_on_as_edits(way:
         )
 
 
-async def test_files_reach_the_model_and_what_cannot_be_taken_is_said(way: Way) -> None:
-    play = Play(main=[Reply(text="I see a pixel and a list.")])
-    async with new_office() as office, on_slack(way, office, play) as it:
-        asked = await it.slack.say(
-            office.alice,
-            office.channel,
-            "What is this?",
-            mention=True,
-            files=[
-                ("sheep.csv", "text/csv", b"name,age\nDolly,6\n"),
-                ("pixel.png", "image/png", PNG),
-                ("barn.zip", "application/zip", b"PK\x03\x04\x00\x00\xff\x80"),
-            ],
-        )
-        await it.reads(asked, "I see a pixel")
-        await it.whispered(office.alice, "barn.zip")
-
-        words = str(play.asked[0]["messages"])
-        assert "Dolly,6" in words
-        assert "'media_type': 'image/png'" in words
-        assert "barn.zip" in words
-        assert len(play.asked) == 1
-
-
 async def test_files_that_slack_keeps_from_the_bot_are_said_and_the_words_are_answered(
     way: Way,
 ) -> None:
@@ -227,23 +164,6 @@ async def test_slacks_own_stop_ends_the_answer_and_another_person_cannot(way: Wa
         await it.slack.until(lambda: it.slack.session(room, asked.ts) == "active", "rest")
 
         assert not it.slack.status(room, asked.ts)
-
-
-async def test_a_slash_command_outside_of_threads_stops_the_answer_in_a_thread(way: Way) -> None:
-    slow = Reply(text="On and on and on. " * 60, gap_seconds=0.1)
-    async with new_office() as office, on_slack(way, office, Play(main=[slow])) as it:
-        room = office.channel
-        asked = await it.slack.say(office.alice, room, "Talk!", mention=True)
-        await it.slack.until(lambda: it.said(asked), "the first words")
-        refused = await it.slack.slash(office.bob, room, "/retinue", "stop")
-        await refused.done()
-        stopped = await it.slack.slash(office.alice, room, "/retinue", "stop")
-        await stopped.done()
-        await it.reads(asked, "(stopped)")
-
-        assert "Nothing is being answered" in refused.text()
-        assert "Stopped" in stopped.text()
-        assert stopped.ephemeral
 
 
 async def test_another_model_answers_in_the_thread_where_it_was_chosen(way: Way) -> None:

@@ -16,7 +16,7 @@ from tests.fakes.patience import eventually
 from tests.fakes.slack.agents import Status
 from tests.stories.on_slack import Office, Scene, Way, new_office, on_slack
 from tests.stories.stage import Play, change, newest_run
-from tests.stories.test_discord_runs import digging
+from tests.stories.test_chat_runs import digging
 from tests.stories.test_slack_runs import spawned
 
 

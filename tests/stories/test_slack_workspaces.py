@@ -14,7 +14,7 @@ from tests.fakes.ports import free_port
 from tests.fakes.slack.shapes import Team
 from tests.stories.on_slack import Office, Scene, Way, new_office, on_slack, settings_for
 from tests.stories.stage import Play, newest_run
-from tests.stories.test_discord_runs import digging
+from tests.stories.test_chat_runs import digging
 from tests.stories.test_slack_runs import spawned
 from tests.stories.test_slack_trouble import item_of
 

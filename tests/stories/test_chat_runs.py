@@ -1,0 +1,285 @@
+"""Runs in every chat: cards with buttons, announcements, confirmations, restarts."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+
+from bot.conversations.access import AccessSettings
+from bot.values import Json, RunStatus
+from db import tables
+from tests.fakes.anthropic_server import Reply
+from tests.stories.chats import Chat, ChatWay, Shown, Talk, new_chat
+from tests.stories.stage import Gate, Play, call, card_is_kept, change, newest_run
+
+HELLO = {"message": "I am Alice."}
+
+
+def digging(label: str = "digging", result: str = "Dug.") -> Play:
+    """Return a play in which a run starts, waits at the gate, and ends."""
+    return Play(
+        main=[call("sessions_spawn", task="Dig", label=label), Reply(text="Started it.")],
+        runs={"Dig": [call("wait_here"), Reply(text=result)]},
+    )
+
+
+async def spawned(chat: Chat) -> tuple[Talk, Shown]:
+    """Have Alice start the run in a thread; return the thread and the card once it is at work."""
+    talk = await chat.ask("alice", "Dig, please.")
+    await chat.gate.held(1)
+    await chat.reads(talk, "Started it.")
+    return talk, await chat.card(talk, "digging")
+
+
+async def asked_to_stop(chat: Chat, play: Play) -> tuple[Talk, Shown]:
+    """Have the model want to stop Alice's run; return the thread and the question."""
+    talk, _ = await spawned(chat)
+    run = await newest_run(chat.running, "Dig")
+    play.main += [call("sessions_stop", run_id=run.id), Reply(text="I asked you.")]
+    await chat.write("alice", talk, "Please stop it.")
+    return talk, await chat.reads(talk, "Shall I")
+
+
+async def status_of(chat: Chat) -> RunStatus:
+    return (await newest_run(chat.running, "Dig")).status
+
+
+async def test_a_run_has_one_card_that_is_edited_and_its_result_notifies_its_owner_alone(
+    chat_way: ChatWay,
+) -> None:
+    async with new_chat(chat_way) as chat, chat.bot(digging()):
+        talk, card = await spawned(chat)
+        assert card.buttons == ("Stop", "Log", "Send")
+        chat.gate.opened.set()
+        result = await chat.reads(talk, "Dug.")
+        over = await chat.card(talk, "digging", "completed")
+
+        assert over == card
+        assert over.edits >= 1
+        assert over.buttons == ("Log",)
+        assert result != card
+        assert result.pings == {"alice"}
+        assert chat.pings() == ["alice"]
+
+
+async def test_a_user_talks_with_the_bot_while_a_run_works(chat_way: ChatWay) -> None:
+    play = digging()
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk, _ = await spawned(chat)
+        play.main.append(Reply(text="Nice weather."))
+        await chat.write("alice", talk, "Meanwhile: how is the weather?")
+        await chat.reads(talk, "Nice weather.")
+        chat.gate.opened.set()
+        await chat.reads(talk, "Dug.")
+
+
+async def test_the_owner_stops_a_run_with_its_button(chat_way: ChatWay) -> None:
+    async with new_chat(chat_way) as chat, chat.bot(digging()):
+        talk, card = await spawned(chat)
+        answer = await chat.click("alice", card, "Stop")
+        await chat.card(talk, "digging", "stopped")
+        await chat.reads(talk, "was stopped")
+
+        assert answer.private
+        assert "Stopping" in answer.text
+
+
+async def test_the_owner_reads_the_log_and_writes_to_the_run_from_its_card(
+    chat_way: ChatWay,
+) -> None:
+    play = digging()
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk, card = await spawned(chat)
+        log = await chat.click("alice", card, "Log")
+        form = (await chat.click("alice", card, "Send")).form
+        sent = await chat.fill("alice", form, "Look below the barn.")
+        await chat.hears("alice", "Queued")
+        chat.gate.opened.set()
+        await chat.reads(talk, "Dug.")
+
+        assert log.private
+        assert "wait_here" in log.text
+        assert sent.private
+        assert "Look below the barn." in str(play.asked[-1]["messages"])
+
+
+async def test_other_users_neither_stop_nor_read_nor_write_to_a_run(chat_way: ChatWay) -> None:
+    play = digging()
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk, card = await spawned(chat)
+        run = await newest_run(chat.running, "Dig")
+        refusals = [await chat.click("bob", card, label) for label in ("Stop", "Log")]
+        send = await chat.click("bob", card, "Send")
+        refusals.append(
+            send if send.form is None else await chat.fill("bob", send.form, "I am Alice.")
+        )
+        for name, more in (("stop", {}), ("log", {}), ("info", {}), ("send", HELLO)):
+            command = f"subagents {name}"
+            refusals += [await chat.command("bob", talk, command, run=run.id, **more)]
+        listed = await chat.command("bob", talk, "subagents list")
+
+        assert all(refused.private for refused in refusals)
+        lines = {refused.text.replace(run.id, "ID").splitlines()[0] for refused in refusals}
+        assert len(lines) == 1
+        assert "You have no run “ID”." in lines.pop()
+        assert not any("digging" in refused.text for refused in refusals)
+        assert "digging" not in listed.text
+        assert await status_of(chat) is RunStatus.RUNNING
+        chat.gate.opened.set()
+        await chat.reads(talk, "Dug.")
+        assert "I am Alice" not in str(play.asked)
+
+
+async def test_an_admin_stops_the_run_of_another_user(chat_way: ChatWay) -> None:
+    async with new_chat(chat_way) as chat:
+        access = AccessSettings(admins=(chat.account("root"),))
+        async with chat.bot(digging(), access=access):
+            talk, _ = await spawned(chat)
+            run = await newest_run(chat.running, "Dig")
+            answer = await chat.command("root", talk, "subagents stop", run=run.id)
+            result = await chat.reads(talk, "was stopped")
+            await chat.card(talk, "digging", "stopped by @")
+
+            assert "Stopping" in answer.text
+            assert "It was stopped by an admin." in result.text
+            assert result.pings == {"alice"}
+
+
+async def test_a_command_that_is_typed_in_the_channel_is_answered_privately(
+    chat_way: ChatWay,
+) -> None:
+    async with new_chat(chat_way) as chat, chat.bot(digging()):
+        talk, _ = await spawned(chat)
+        for typed, answer in (
+            ("subagents list", "digging"),
+            ("/subagents usage", "Your usage"),
+            ("!subagents info last", "Status: running"),
+            ("subagents stop nothing", "You have no run"),
+        ):
+            await chat.ask("alice", typed)
+            await chat.hears("alice", answer)
+        chat.gate.opened.set()
+        await chat.reads(talk, "Dug.")
+
+        said = str(chat.in_channel())
+        assert "digging" not in said
+        assert "Your usage" not in said
+        assert "Status: running" not in said
+
+
+async def test_every_command_answers_its_user_alone(chat_way: ChatWay) -> None:
+    play = digging()
+    play.runs["Shear"] = [call("wait_here"), Reply(text="Shorn.")]
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk, _ = await spawned(chat)
+        run = (await newest_run(chat.running, "Dig")).id
+        commands: list[tuple[str, dict[str, str], str]] = [
+            ("subagents list", {}, "digging"),
+            ("subagents info", {"run": run}, "Status: running"),
+            ("subagents log", {"run": run}, "wait_here"),
+            ("subagents send", {"run": run, "message": "Deeper."}, "Queued"),
+            ("subagents usage", {}, "Your usage"),
+            ("subagents spawn", {"task": "Shear"}, "Started"),
+            ("subagents stop", {"run": run}, "Stopping"),
+            ("retinue usage", {}, "Your usage"),
+            ("retinue help", {}, "/subagents list"),
+        ]
+        for name, options, words in commands:
+            answer = await chat.command("alice", talk, name, **options)
+            assert words in answer.text, name
+            assert answer.private, name
+        chat.gate.opened.set()
+        await chat.until(lambda: len(play.runs["Shear"]) == 0, "the second run")
+
+
+async def test_a_confirmation_shows_run_and_tool_and_takes_one_answer_of_its_owner(
+    chat_way: ChatWay,
+) -> None:
+    play = digging()
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk, question = await asked_to_stop(chat, play)
+        run = await newest_run(chat.running, "Dig")
+        yes, no = question.buttons
+        strangers = await chat.click("bob", question, yes)
+        assert await status_of(chat) is RunStatus.RUNNING
+        async with asyncio.TaskGroup() as at_once:
+            for _ in range(2):
+                at_once.create_task(chat.click("alice", question, yes))
+        await chat.hears("alice", "nothing to confirm")
+        answers = chat.told("alice")
+        await chat.card(talk, "digging", "stopped")
+        await chat.until(lambda: not chat.again(talk, question).buttons, "the buttons to go")
+
+        assert "sessions_stop" in question.text
+        assert run.id in question.text
+        assert question.pings <= {"alice"}
+        assert strangers.private
+        assert "nothing to confirm" in strangers.text
+        assert sum("The answer follows" in answer for answer in answers) == 1
+        assert sum("nothing to confirm" in answer for answer in answers) == 1
+        assert no != yes
+
+
+async def test_a_confirmation_that_is_answered_in_words_loses_its_buttons(
+    chat_way: ChatWay,
+) -> None:
+    play = digging()
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk, question = await asked_to_stop(chat, play)
+        await chat.write("bob", talk, "yes", mention=True)
+        await chat.write("alice", talk, "no")
+        await chat.until(lambda: not chat.again(talk, question).buttons, "the buttons to go")
+
+        assert await status_of(chat) is RunStatus.RUNNING
+        chat.gate.opened.set()
+
+
+@pytest.mark.parametrize(
+    "change_it",
+    [
+        lambda now: {"arguments": {"run_id": "all"}},
+        lambda now: {"expires_at": now},
+    ],
+    ids=["changed", "expired"],
+)
+async def test_an_expired_or_changed_confirmation_is_refused(
+    chat_way: ChatWay, change_it: Callable[[datetime], Json]
+) -> None:
+    play = digging()
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        _, question = await asked_to_stop(chat, play)
+        await change(chat.running, tables.approvals, **change_it(chat.running.upkeep.now()))
+        refused = await chat.click("alice", question, question.buttons[0])
+
+        assert refused.private
+        assert "nothing to confirm" in refused.text
+        assert await status_of(chat) is RunStatus.RUNNING
+        chat.gate.opened.set()
+
+
+async def test_a_card_and_a_form_from_before_a_restart_work_after_it(chat_way: ChatWay) -> None:
+    gate = Gate()
+    play = digging()
+    async with new_chat(chat_way) as chat:
+        async with chat.bot(play, gate=gate):
+            talk, card = await spawned(chat)
+            form = (await chat.click("alice", card, "Send")).form
+            await card_is_kept(chat.running, "Dig")
+        play.runs["Dig"] = [call("wait_here"), Reply(text="Dug after all.")]
+        async with chat.bot(play, gate=gate):
+            await gate.held(1)
+            await chat.fill("alice", form, "Hurry.")
+            await chat.hears("alice", "Queued")
+            strangers = await chat.click("bob", card, "Stop")
+            log = await chat.click("alice", card, "Log")
+            gate.opened.set()
+            await chat.reads(talk, "Dug after all.")
+            over = await chat.card(talk, "digging", "completed")
+
+            said = await chat.said(talk)
+            assert "digging" not in strangers.text
+            assert "wait_here" in log.text
+            assert over == card
+            assert [each for each in said if each.buttons] == [card]
+            assert len([each for each in said if "Dug after all." in each.text]) == 1
