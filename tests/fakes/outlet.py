@@ -1,8 +1,6 @@
 """A fake `Outlet`: records what is said, can fail, and can be waited on."""
 
-import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
@@ -19,7 +17,7 @@ from bot.platforms.base import (
 )
 from bot.platforms.messages import PastMessage
 from bot.values import Identity, Place, RunStatus
-from tests.fakes.patience import PATIENCE_SECONDS
+from tests.fakes.patience import PATIENCE_SECONDS, Pulse
 
 Kind = Literal["reply", "announcement", "question"]
 
@@ -122,9 +120,9 @@ class FakeOutlet:
         self.told: list[Told] = []
         self.absent: set[Identity] = set()
         self.past: list[PastMessage] = []
-        self._patience = patience
         self._failures: defaultdict[Kind, deque[_Failure]] = defaultdict(deque)
-        self._changed = asyncio.Event()
+        self._pulse = Pulse(patience)
+        self.until = self._pulse.until
 
     # --- the port -------------------------------------------------------------------------------
 
@@ -241,25 +239,11 @@ class FakeOutlet:
         await self.until(lambda: bool(self._in_state(run_id, status)), f"{run_id} {status}")
         return self._in_state(run_id, status)[-1]
 
-    async def until(self, condition: Callable[[], bool], what: str = "the condition") -> None:
-        """Wait until something about this outlet holds.
-
-        Raises:
-            AssertionError: It did not happen in time.
-        """
-        try:
-            async with asyncio.timeout(self._patience):
-                while not condition():
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError:
-            raise AssertionError(f"The outlet waited in vain for {what}.") from None
-
     # --- for the reply it opens -----------------------------------------------------------------
 
     def stir(self) -> None:
         """Wake who waits: something happened."""
-        self._changed.set()
+        self._pulse.beat()
 
     def sending(self, kind: Kind, owner: Identity) -> _Send:
         """Begin a send, which may be one that is to fail."""

@@ -17,7 +17,7 @@ from bot.platforms.terminal.people import DEFAULT_NAME
 from bot.platforms.terminal.terminal import Terminal
 from bot.values import Identity
 from tests.fakes.inbound import FakeInboundHandler
-from tests.fakes.patience import PATIENCE_SECONDS
+from tests.fakes.patience import PATIENCE_SECONDS, Pulse
 
 _COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
@@ -39,8 +39,8 @@ class FakeScreen(DummyOutput):
         self.frames = 0
         self._lines: list[list[str]] = [[]]
         self._row = self._column = 0
-        self._patience = patience
-        self._changed = asyncio.Event()
+        self._pulse = Pulse(patience, describe=lambda: self.text)
+        self.until = self._pulse.until
 
     # --- what a test reads ----------------------------------------------------------------------
 
@@ -62,20 +62,6 @@ class FakeScreen(DummyOutput):
         """Wait until something can be read."""
         await self.until(lambda: part in self.text, part)
 
-    async def until(self, condition: Callable[[], bool], what: str = "the condition") -> None:
-        """Wait until something about this screen holds.
-
-        Raises:
-            AssertionError: It did not happen in time.
-        """
-        try:
-            async with asyncio.timeout(self._patience):
-                while not condition():
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError:
-            raise AssertionError(f"{what!r} is not on the screen:\n{self.text}") from None
-
     # --- what a program does --------------------------------------------------------------------
 
     def get_size(self) -> Size:
@@ -93,7 +79,7 @@ class FakeScreen(DummyOutput):
     def flush(self) -> None:
         """Wake who waits for something to appear."""
         self.frames += 1
-        self._changed.set()
+        self._pulse.beat()
 
     def erase_end_of_line(self) -> None:
         """Erase what is right of the cursor."""

@@ -79,6 +79,25 @@ async def test_a_reply_to_another_message_answers_nothing(asked: Asked, alice: I
     assert (await asked.question(question.id)).answer == "Plum"
 
 
+async def test_a_yes_to_two_open_questions_is_answered_with_the_choice_between_them(
+    asked: Asked, alice: Identity
+) -> None:
+    questions = []
+    for call_id in ("1.0", "1.1"):
+        run = await asked.run(alice, status="waiting_approval")
+        questions.append(await asked.put(asked.asking(run, alice), run, call_id))
+
+    reply = await asked.say(alice, "yes")
+    meant = await asked.say(alice, f"yes {questions[1].id[-6:]}")
+
+    assert reply is not None
+    assert reply.text.startswith("Which one do you mean?")
+    assert all(f"`yes {each.id[-6:]}`" in reply.text for each in questions)
+    assert meant is not None
+    assert meant.answered == questions[1].id
+    assert (await asked.question(questions[0].id)).is_open
+
+
 async def test_with_two_runs_wondering_talk_is_for_the_main_agent(
     asked: Asked, alice: Identity
 ) -> None:

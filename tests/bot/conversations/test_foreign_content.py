@@ -31,6 +31,13 @@ def test_quoted_content_is_bounded() -> None:
     assert [len(each["text"]) for each in stored] == [15_000, 5_000]
 
 
+def test_no_more_than_so_many_parts_of_quoted_content_are_kept() -> None:
+    most = foreign_content.MOST_PARTS
+    stored = foreign_content.stored(Quoted("shared", f"part {n}") for n in range(most + 5))
+
+    assert [each["text"] for each in stored] == [f"part {n}" for n in range(most)]
+
+
 @pytest.mark.parametrize(
     ("text", "own"),
     [

@@ -1,8 +1,6 @@
 """All that is true in the fake Discord, and who is told when it changes."""
 
-import asyncio
 import time
-from collections.abc import Callable
 
 from bot.values import Json
 from tests.fakes.discord.faults import Faults, Sent
@@ -18,10 +16,9 @@ from tests.fakes.discord.payloads import (
 )
 from tests.fakes.discord.refusals import Refusal
 from tests.fakes.discord.things import Channel, File, Guild, Kind, Message, User, bits
-from tests.fakes.patience import PATIENCE_SECONDS
+from tests.fakes.patience import Pulse
 
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAw.fake.token-of-the-tests"
-GLANCE_SECONDS = 0.02
 
 
 class World:
@@ -41,7 +38,7 @@ class World:
         broken: Requests of which we could make nothing: the fake lacks something.
         refuse_files: Every file is too large.
         file_limit: The largest file, in bytes.
-        patience_seconds: How long `until` waits.
+        pulse: Beats when something has happened.
         nonce_seconds: How long a nonce is remembered.
         interaction_seconds: Within which the first answer to an interaction must come.
         token_seconds: How long further answers may follow.
@@ -50,7 +47,8 @@ class World:
 
     def __init__(self) -> None:
         self._last_id = 0
-        self._changed = asyncio.Event()
+        self.pulse = Pulse(describe=self.describe)
+        self.until = self.pulse.until
         self.token = TOKEN
         self.bot = User(self.new_id(), "retinue", bot=True)
         self.owner = User(self.new_id(), "maker")
@@ -73,7 +71,6 @@ class World:
         self.syncs = 0
         self.sent: list[Sent] = []
         self.broken: list[str] = []
-        self.patience_seconds = PATIENCE_SECONDS
         self.refuse_files = False
         self.file_limit = FILE_LIMIT
         self.nonce_seconds = 180.0
@@ -179,7 +176,7 @@ class World:
 
     def touch(self) -> None:
         """Wake up whoever waits for a change."""
-        self._changed.set()
+        self.pulse.beat()
 
     def tell(
         self, name: str, data: Json, *, where: Channel | Guild | None, hidden: Json | None = None
@@ -243,27 +240,6 @@ class World:
         return [Event("READY", ready), *events]
 
     # -- waiting ---------------------------------------------------------------------------------
-
-    async def until(
-        self, condition: Callable[[], object], what: str, *, seconds: float | None = None
-    ) -> None:
-        """Wait until something is true.
-
-        Raises:
-            AssertionError: It took too long; the text says what stands there instead.
-        """
-        patience = self.patience_seconds if seconds is None else seconds
-        deadline = time.monotonic() + patience
-        while not condition():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"After {patience:g} s still not: {what}.\n{self.describe()}")
-            self._changed.clear()
-            try:
-                # What a test waits for may also happen outside of us.
-                async with asyncio.timeout(GLANCE_SECONDS):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
 
     def describe(self) -> str:
         """Return what stands where, and the last requests."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from bot.values import Json
+from tests.fakes.patience import Pulse
 from tests.fakes.slack.calls import Faults
 from tests.fakes.slack.chat import Chat
 from tests.fakes.slack.delivery import Attempt, Delivery
@@ -14,7 +15,6 @@ from tests.fakes.slack.limits import check_content
 from tests.fakes.slack.messages import Channel, Message
 from tests.fakes.slack.shapes import SlackError, User
 from tests.fakes.slack.surfaces import Trigger, View
-from tests.fakes.slack.waiting import Pulse
 from tests.fakes.slack.web import cut_off
 from tests.fakes.slack.world import World
 

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from bot.tasks import Tasks
 from bot.values import Json
-from tests.fakes.slack.waiting import Pulse
+from tests.fakes.patience import Pulse
 
 Kind = Literal["events_api", "slash_commands", "interactive"]
 #: Slack tries an event once more at once, after a minute and after five, and then never again.

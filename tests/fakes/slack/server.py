@@ -9,7 +9,7 @@ from aiohttp import web
 
 from bot.tasks import Tasks
 from bot.values import Json
-from tests.fakes.patience import PATIENCE_SECONDS
+from tests.fakes.patience import PATIENCE_SECONDS, Pulse
 from tests.fakes.slack import oauth, sockets, webhook
 from tests.fakes.slack.agents import Agents, Status
 from tests.fakes.slack.answers import Answers
@@ -27,7 +27,6 @@ from tests.fakes.slack.shapes import APP_ID, Team, User
 from tests.fakes.slack.streams import Streams
 from tests.fakes.slack.surfaces import Surfaces, View
 from tests.fakes.slack.uploads import Uploads
-from tests.fakes.slack.waiting import Pulse
 from tests.fakes.slack.web import WebApi
 
 #: 10 MB bodies are for tests of the app's own limits; nothing that Slack takes is larger.

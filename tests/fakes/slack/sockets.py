@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from aiohttp import ClientError, WSMsgType, web
 
 from bot.values import Json
+from tests.fakes.patience import Pulse
 from tests.fakes.slack.delivery import Attempt, Delivery
 from tests.fakes.slack.shapes import APP_ID, SlackError
-from tests.fakes.slack.waiting import Pulse
 
 APP_TOKEN = "xapp-1-A0FAKEAPP-1-the-token-of-the-app"
 MAX_SOCKETS = 10

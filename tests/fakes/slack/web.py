@@ -10,9 +10,9 @@ from typing import NoReturn
 from aiohttp import web
 
 from bot.values import Json
+from tests.fakes.patience import Pulse
 from tests.fakes.slack.calls import Call, Fault, Faults, Rates
 from tests.fakes.slack.shapes import Grant, SlackError, Team
-from tests.fakes.slack.waiting import Pulse
 from tests.fakes.slack.world import World
 
 #: Arguments that are documents; a form carries them as text.

@@ -561,7 +561,7 @@ async def test_a_request_waits_as_long_as_the_test_wants(
 
 async def test_waiting_in_vain_says_what_stands_there(fake: FakeDiscord, town: Town) -> None:
     await fake.say(town.alice, town.channel, "hello")
-    fake.patience_seconds = 0.05
+    fake.pulse.patience = 0.05
 
     with pytest.raises(AssertionError, match=r"not: a miracle(.|\n)*#general alice: 'hello'"):
         await fake.until(lambda: False, "a miracle")
