@@ -1,4 +1,4 @@
-"""The command line, as a person meets it: in processes of its own, and through typer's runner."""
+"""The command line, as a user meets it: in processes of its own, and through typer's runner."""
 
 import errno
 import itertools

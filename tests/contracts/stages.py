@@ -25,10 +25,10 @@ from tests.fakes.terminal import Sitting, sit_down
 
 
 class Stage(Protocol):
-    """An outlet, and the eyes of the person it talks to.
+    """An outlet, and the eyes of the user it talks to.
 
     Attributes:
-        owner: The person who reads.
+        owner: The user who reads.
         place: Where they read.
     """
 
@@ -37,7 +37,7 @@ class Stage(Protocol):
     place: Place
 
     def seen(self) -> str:
-        """Return what the person can read there now, without the platform's own markup."""
+        """Return what the user can read there now, without the platform's own markup."""
         ...
 
     def choices(self) -> list[str]:
@@ -53,7 +53,7 @@ class Stage(Protocol):
         ...
 
     async def leave(self) -> bool:
-        """Let the person go away; return whether this platform knows about that."""
+        """Let the user go away; return whether this platform knows about that."""
         ...
 
 
@@ -105,7 +105,7 @@ class FakeStage:
 
 
 class TerminalStage:
-    """A person at a terminal of paper."""
+    """A user at a terminal of paper."""
 
     def __init__(self, sitting: Sitting) -> None:
         self.sitting = sitting
@@ -137,7 +137,7 @@ class TerminalStage:
 
 
 class DiscordStage:
-    """A person on Discord who has just mentioned the bot in a channel."""
+    """A user on Discord who has just mentioned the bot in a channel."""
 
     def __init__(self, room: Stand) -> None:
         self.room = room
@@ -173,7 +173,7 @@ class DiscordStage:
 
 
 class SlackStage:
-    """A person in a channel of Slack."""
+    """A user in a channel of Slack."""
 
     def __init__(self, stand: SlackStand) -> None:
         self.stand = stand
@@ -182,7 +182,7 @@ class SlackStage:
         self.place = stand.place
 
     def seen(self) -> str:
-        """Return everything that stands there for this person, with what is in files."""
+        """Return everything that stands there for this user, with what is in files."""
         messages = self.stand.shown() + self.stand.fake.ephemerals(self.stand.alice)
         files = [file.content or b"" for message in messages for file in message.files]
         texts = [message.readable(self.stand.alice) for message in messages]
@@ -213,7 +213,7 @@ class SlackStage:
 
 
 class BulletinStage:
-    """A person at the bulletin board of docs/platforms.md."""
+    """A user at the bulletin board of docs/platforms.md."""
 
     def __init__(self, service: Bulletin, outlet: Outlet) -> None:
         self.service = service

@@ -87,7 +87,7 @@ async def test_what_is_counted_is_what_the_tables_hold(
     assert (nobody.started_in_window, nobody.oldest_in_window, nobody.running) == (0, None, 0)
 
 
-async def test_numbers_go_up_per_person_and_none_is_given_twice(
+async def test_numbers_go_up_per_user_and_none_is_given_twice(
     database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     await stored.person(alice)
@@ -151,7 +151,7 @@ async def test_one_admission_waits_for_the_other(
     assert order == ["first", "second"]
 
 
-async def test_the_oldest_of_a_person_comes_first_and_people_take_turns(
+async def test_the_oldest_of_a_user_comes_first_and_people_take_turns(
     database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     await stored.person(alice)
@@ -187,7 +187,7 @@ async def test_nobody_is_let_in_past_a_cap(
     assert {run.user_id for run in [*first, *wider]} == {alice.key, bob.key}
 
 
-async def test_a_place_in_the_queue_counts_the_persons_own_runs_before_it(
+async def test_a_place_in_the_queue_counts_the_users_own_runs_before_it(
     database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     await stored.person(alice)
@@ -209,7 +209,7 @@ async def test_a_place_in_the_queue_counts_the_persons_own_runs_before_it(
     arrivals=st.lists(st.integers(0, 2), min_size=1, max_size=12),
     ends=st.lists(st.integers(0, 5), max_size=12),
 )
-async def test_whoever_waits_gets_in_after_at_most_one_run_of_each_other_person(
+async def test_whoever_waits_gets_in_after_at_most_one_run_of_each_other_user(
     database: Database, stored: Stored, clock: FakeClock, arrivals: list[int], ends: list[int]
 ) -> None:
     async with database.transaction() as tx:
@@ -243,7 +243,7 @@ async def finish_one(database: Database, clock: FakeClock, index: int) -> None:
             await runs.finish(tx, over.id, {"status": "completed"}, attempt=None, now=clock())
 
 
-async def test_a_run_whose_person_has_answered_gets_the_next_slot_before_those_that_queue(
+async def test_a_run_whose_user_has_answered_gets_the_next_slot_before_those_that_queue(
     database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     await stored.person(alice)
@@ -263,7 +263,7 @@ async def test_a_run_whose_person_has_answered_gets_the_next_slot_before_those_t
     assert (await stored.read_run(silent.id)).status is RunStatus.WAITING_APPROVAL
 
 
-async def test_coming_back_keeps_to_the_cap_of_the_person(
+async def test_coming_back_keeps_to_the_cap_of_the_user(
     database: Database, stored: Stored, clock: FakeClock, bob: Identity
 ) -> None:
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""A question is answered once, in time, and shown to the person whom it was asked of."""
+"""A question is answered once, in time, and shown to the user whom it was asked of."""
 
 import asyncio
 from dataclasses import replace
@@ -131,7 +131,7 @@ async def test_questions_expire_when_their_time_is_over_unless_they_were_answere
     assert not await answer(database, expired, clock)
 
 
-async def test_a_word_answers_only_what_this_person_was_asked_in_this_place(
+async def test_a_word_answers_only_what_this_user_was_asked_in_this_place(
     database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     first = await ask(database, stored, alice)

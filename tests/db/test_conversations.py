@@ -1,4 +1,4 @@
-"""A person has one open conversation in a place, and every event is heard once."""
+"""A user has one open conversation in a place, and every event is heard once."""
 
 import asyncio
 from dataclasses import replace
@@ -23,7 +23,7 @@ async def open_one(database: Database, user: Identity, place: Place, clock: Fake
         return await conversations.find_or_open(tx, user, place, clock())
 
 
-async def test_a_person_keeps_one_conversation_in_a_place(
+async def test_a_user_keeps_one_conversation_in_a_place(
     database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     await stored.person(alice)

@@ -1,4 +1,4 @@
-"""Memories belong to one person, come newest first, and are found by their words."""
+"""Memories belong to one user, come newest first, and are found by their words."""
 
 import pytest
 from hypothesis import given
@@ -32,7 +32,7 @@ async def people(
     return await meet(database, alice, clock()), await meet(database, bob, clock())
 
 
-async def test_a_memory_comes_back_as_stored_to_its_person_alone(
+async def test_a_memory_comes_back_as_stored_to_its_user_alone(
     database: Database, clock: FakeClock, people: tuple[str, str]
 ) -> None:
     alice, bob = people
@@ -83,7 +83,7 @@ async def test_the_newest_come_first(
         assert [item.text for item in await MEMORIES.newest(tx, alice)] == ["c", "b", "a"]
 
 
-async def test_only_a_persons_own_words_in_their_own_conversation_are_what_they_said(
+async def test_only_a_users_own_words_in_their_own_conversation_are_what_they_said(
     database: Database, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     stored = Stored(database, clock)

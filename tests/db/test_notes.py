@@ -1,4 +1,4 @@
-"""Notes belong to one person and are numbered from 1."""
+"""Notes belong to one user and are numbered from 1."""
 
 import pytest
 from sqlalchemy.exc import IntegrityError
@@ -27,7 +27,7 @@ async def store(database: Database, clock: FakeClock, user: str, *texts: str) ->
         ]
 
 
-async def test_notes_are_numbered_per_person(
+async def test_notes_are_numbered_per_user(
     database: Database, clock: FakeClock, people: tuple[str, str]
 ) -> None:
     alice, bob = people

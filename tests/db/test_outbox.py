@@ -109,7 +109,7 @@ async def test_an_item_is_taken_when_it_is_due_and_not_before(
     assert (late.attempts, late.first_tried_at) == (2, first.first_tried_at)
 
 
-async def test_an_attempt_to_find_a_person_who_is_not_there_does_not_count(
+async def test_an_attempt_to_find_a_user_who_is_not_there_does_not_count(
     database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     key, other = await stored.item(alice), await stored.item(bob, status="waiting")

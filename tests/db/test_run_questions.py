@@ -23,7 +23,7 @@ async def asked(
     shown: bool = True,
     **changes: object,
 ) -> RunQuestion:
-    """Store a question of a run of this person, asked in their room unless a place is given."""
+    """Store a question of a run of this user, asked in their room unless a place is given."""
     run = await stored.run(user, status="waiting_approval")
     values: dict[str, object] = {
         "id": new_sortable_id(),
@@ -100,7 +100,7 @@ async def test_an_answer_after_the_time_is_none_and_the_question_is_closed(
     assert (await read(database, question)).status == "expired"
 
 
-async def test_only_the_person_in_the_place_where_it_was_asked_is_waited_for(
+async def test_only_the_user_in_the_place_where_it_was_asked_is_waited_for(
     database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     older = await asked(database, stored, alice)

@@ -268,7 +268,7 @@ async def test_of_runs_with_one_label_the_one_that_goes_on_is_meant(
 # -- lists ---------------------------------------------------------------------------------------
 
 
-async def test_lists_hold_a_persons_own_runs_newest_first(
+async def test_lists_hold_a_users_own_runs_newest_first(
     database: Database, clock: FakeClock, stored: Stored, alice: Identity, bob: Identity
 ) -> None:
     begin = clock()
@@ -307,7 +307,7 @@ async def test_only_background_runs_that_wait_too_long_are_handed_over_again(
         assert await runs.unfinished(tx, before=clock()) == [begun]
 
 
-async def test_tokens_are_summed_per_person_from_a_moment_on(
+async def test_tokens_are_summed_per_user_from_a_moment_on(
     database: Database, clock: FakeClock, stored: Stored, alice: Identity, bob: Identity
 ) -> None:
     await stored.run(alice, input_tokens=1000)

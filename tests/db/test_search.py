@@ -17,7 +17,7 @@ anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="
 
 
 class Shelf:
-    """The notes of one person."""
+    """The notes of one user."""
 
     def __init__(self, database: Database, user: str, clock: FakeClock) -> None:
         self.database = database

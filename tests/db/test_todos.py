@@ -1,4 +1,4 @@
-"""A list belongs to one person, under one id."""
+"""A list belongs to one user, under one id."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ from tests.fakes.rows import meet
 ITEMS = [Todo("Read 北京 🙂", "done"), Todo("'Write'", "pending")]
 
 
-async def test_a_list_comes_back_as_written_to_its_person_alone(
+async def test_a_list_comes_back_as_written_to_its_user_alone(
     database: Database, alice: Identity, bob: Identity, clock: FakeClock
 ) -> None:
     for user in (alice, bob):

@@ -16,7 +16,7 @@ words = st.text(
 )
 
 
-async def test_a_person_is_stored_once_and_renamed(
+async def test_a_user_is_stored_once_and_renamed(
     database: Database, clock: FakeClock, alice: Identity
 ) -> None:
     first_seen = clock()
@@ -34,7 +34,7 @@ async def test_a_person_is_stored_once_and_renamed(
     )
 
 
-async def test_the_same_person_may_arrive_twice_at_once(
+async def test_the_same_user_may_arrive_twice_at_once(
     database: Database, clock: FakeClock, alice: Identity
 ) -> None:
     async def arrive(name: str) -> None:
@@ -77,7 +77,7 @@ async def test_a_name_that_is_too_long_is_cut(
 
 
 @given(platform=words, workspace=st.just("") | words, account=words, name=words)
-async def test_a_person_comes_back_as_stored_whatever_the_account(
+async def test_a_user_comes_back_as_stored_whatever_the_account(
     database: Database, clock: FakeClock, platform: str, workspace: str, account: str, name: str
 ) -> None:
     person = Identity(platform, workspace, account)
@@ -90,7 +90,7 @@ async def test_a_person_comes_back_as_stored_whatever_the_account(
     assert (stored.identity, stored.name) == (person, name)
 
 
-async def test_who_locks_a_person_makes_others_wait(
+async def test_who_locks_a_user_makes_others_wait(
     database: Database, clock: FakeClock, alice: Identity
 ) -> None:
     order: list[str] = []

@@ -46,7 +46,7 @@ def test_every_setting_that_is_named_exists(page: Page) -> None:
 
 
 def is_below_a_table(name: str, known: Mapping[str, FieldInfo]) -> bool:
-    """Whether it names what a person calls something: `skills.settings.departures`."""
+    """Whether it names what a user calls something: `skills.settings.departures`."""
     return any(
         name.startswith(f"{key}.") and "dict" in str(field.annotation)
         for key, field in known.items()

@@ -31,7 +31,7 @@ from tests.fakes.office import FakeOffice, limits
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.stored import Stored, room
 
-#: A person may have so many runs at work.
+#: A user may have so many runs at work.
 SLOTS = 1
 MOST_QUESTIONS = 3
 
@@ -173,7 +173,7 @@ class Asked:
         return reply
 
     async def say(self, user: Identity, text: str, reply_to: str = "") -> CommandReply | None:
-        """Let a person say something where their runs ask; `None` when it answers nothing."""
+        """Let a user say something where their runs ask; `None` when it answers nothing."""
         incoming = Incoming(
             event_id=new_run_id(),
             user=user,

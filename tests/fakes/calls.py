@@ -5,7 +5,7 @@ from skills.base import Reach, Skill, ToolContext
 
 
 class Caller:
-    """Calls the tools of a skill for one person, from the main agent or from inside a run."""
+    """Calls the tools of a skill for one user, from the main agent or from inside a run."""
 
     def __init__(
         self,

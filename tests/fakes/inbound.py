@@ -35,10 +35,10 @@ class FakeInboundHandler:
     Attributes:
         commands: What each command answers; every other text is a message, answered with nothing.
         on_message: Called with each message; the reply goes out through an outlet from there.
-        runs: What `run_choices` picks from: (id, label) for each person.
-        overviews: What each person may see at a glance.
+        runs: What `run_choices` picks from: (id, label) for each user.
+        overviews: What each user may see at a glance.
         idle: Where answers were given lately.
-        talking: Who talks with the bot where: (person, channel, thread).
+        talking: Who talks with the bot where: (user, channel, thread).
         gap: What is to be read after a gap.
         listeners: Each connection that heard its platform, again and again.
         failure: Raised by the next call.
@@ -102,7 +102,7 @@ class FakeInboundHandler:
     async def run_choices(
         self, user: Identity, typed: str, *, action: str = ""
     ) -> list[tuple[str, str]]:
-        """Return this person's runs whose id or label begins with what was typed."""
+        """Return this user's runs whose id or label begins with what was typed."""
         self.chosen_for.append(action)
         own = self.runs.get(user, [])
         if typed == "last":
@@ -114,7 +114,7 @@ class FakeInboundHandler:
         ]
 
     async def overview(self, user: Identity) -> Overview:
-        """Return what the test has for this person."""
+        """Return what the test has for this user."""
         return self.overviews.get(user, Overview(active=(), ended=(), usage="", agents=()))
 
     @property

@@ -60,7 +60,7 @@ def made() -> MCPServer:
 
     @server.tool()
     async def ask_person(context: Context) -> str:
-        """Ask the person something."""
+        """Ask the user something."""
         answer = await context.elicit("Your password?", Answer)
         return f"they said {answer}"
 

@@ -95,11 +95,11 @@ class FakeOffice:
             await self.work(run_id)
 
     async def spawn(self, user: Identity, task: str = "Count sheep", **wanted: Any) -> Run:
-        """Let a run of this person in, as a command would, and return it."""
+        """Let a run of this user in, as a command would, and return it."""
         return (await self.ask(user, task, **wanted)).run
 
     async def ask(self, user: Identity, task: str = "Count sheep", **wanted: Any) -> Spawned:
-        """Let a run of this person in, and return all that is answered."""
+        """Let a run of this user in, and return all that is answered."""
         asker = wanted.pop("caller", None) or caller(user)
         return await self.manager.spawn(RunRequest(task=task, **wanted), asker)
 
@@ -131,13 +131,13 @@ class FakeOffice:
 
 
 def caller(user: Identity, *, role: Role = Role.USER, typed: bool = True, **more: Any) -> Caller:
-    """Return this person as the one who types a command, in a room of their platform."""
+    """Return this user as the one who types a command, in a room of their platform."""
     place = more.pop("place", Place(user.platform, user.workspace, "room"))
     return Caller(user=user, role=role, place=place, typed=typed, **more)
 
 
 def model_of(user: Identity, **more: Any) -> Caller:
-    """Return the model that works for this person, in a room of their platform."""
+    """Return the model that works for this user, in a room of their platform."""
     return caller(user, typed=False, **more)
 
 

@@ -78,7 +78,7 @@ class Plans:
     async def plan(
         self, user: Identity, task: str = "Count sheep", **wanted: Any
     ) -> PlannedSchedule:
-        """Let a person plan something."""
+        """Let a user plan something."""
         await meet(self.database, user, self.clock())
         key = wanted.pop("key", ("turn", str(next(self._keys))))
         place = Place(user.platform, user.workspace, "room")

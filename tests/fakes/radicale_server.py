@@ -28,13 +28,13 @@ class _Quiet(WSGIRequestHandler):
 
 @dataclass(frozen=True)
 class Radicale:
-    """The server: each person has a calendar `main`, and may make more."""
+    """The server: each user has a calendar `main`, and may make more."""
 
     base: str
     folder: Path
 
     def url(self, person: str, calendar: str = "main") -> str:
-        """Return the address of a person's calendar."""
+        """Return the address of a user's calendar."""
         return f"{self.base}/{person}/{calendar}/"
 
     def make(self, person: str, calendar: str) -> None:

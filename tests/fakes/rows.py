@@ -11,14 +11,14 @@ from db.users import ensure_user
 
 
 async def meet(database: Database, user: Identity, now: datetime) -> str:
-    """Store a person and return the key."""
+    """Store a user and return the key."""
     async with database.transaction() as tx:
         await ensure_user(tx, user, user.account, now)
     return user.key
 
 
 async def store_run(database: Database, user: Identity, now: datetime, *, number: int = 1) -> str:
-    """Store a run of a person that the bot has met, and return its id."""
+    """Store a run of a user that the bot has met, and return its id."""
     run_id = new_run_id()
     async with database.transaction() as tx:
         await tx.execute(

@@ -1,4 +1,4 @@
-"""A process that asks for runs of one person, all at once, when it is told to begin.
+"""A process that asks for runs of one user, all at once, when it is told to begin.
 
 Writes `ready`, waits for a line, and writes what came of each request as one JSON document.
 """

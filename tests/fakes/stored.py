@@ -27,17 +27,17 @@ class Stored:
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     async def person(self, user: Identity) -> str:
-        """Store a person and return the key."""
+        """Store a user and return the key."""
         return await meet(self.database, user, self.now())
 
     async def somebody(self) -> Identity:
-        """Return a person whom no other test, and no other example, has met."""
+        """Return a user whom no other test, and no other example, has met."""
         user = Identity("discord", "", new_run_id())
         await self.person(user)
         return user
 
     async def run(self, user: Identity, **values: Any) -> Run:
-        """Store a run of a person and return it as it is read."""
+        """Store a run of a user and return it as it is read."""
         await self.person(user)
         row: Json = {
             "id": new_run_id(),
@@ -64,7 +64,7 @@ class Stored:
         return found
 
     async def conversation(self, user: Identity) -> str:
-        """Open a conversation of a person in their room and return its id."""
+        """Open a conversation of a user in their room and return its id."""
         await self.person(user)
         async with self.database.transaction() as tx:
             return await conversations.find_or_open(tx, user, room(user), self.now())
@@ -124,5 +124,5 @@ class Stored:
 
 
 def room(user: Identity) -> Place:
-    """Return the room in which a person talks to the bot."""
+    """Return the room in which a user talks to the bot."""
     return Place(user.platform, user.workspace, "room", "thread", "m1")

@@ -1,4 +1,4 @@
-"""A terminal of paper: what a program writes is on it, and a person can sit down at it."""
+"""A terminal of paper: what a program writes is on it, and a user can sit down at it."""
 
 import asyncio
 import re
@@ -137,15 +137,15 @@ class FakeScreen(DummyOutput):
 
 
 async def nothing_waits(_: Identity) -> None:
-    """Deliver nothing to the person who comes."""
+    """Deliver nothing to the user who comes."""
 
 
 @dataclass(slots=True)
 class Sitting:
-    """A person at a terminal.
+    """A user at a terminal.
 
     Attributes:
-        chat: The intake at work; done when the person has left.
+        chat: The intake at work; done when the user has left.
     """
 
     terminal: Terminal

@@ -350,7 +350,7 @@ def test_of_two_files_with_one_name_the_first_is_taken(folder: Path, loads: Load
     assert "has the same name; rename one of them" in loaded.problems[0]
 
 
-def test_a_tool_that_needs_a_person_but_could_be_called_without_stops_the_start(
+def test_a_tool_that_needs_a_user_but_could_be_called_without_stops_the_start(
     folder: Path, loads: Loads
 ) -> None:
     write(folder, "bad.py", TOOL.replace("{}", "needs_confirmation=True"))

@@ -1,4 +1,4 @@
-"""Memory: only what the person said or confirmed, for that person alone, and never for a run."""
+"""Memory: only what the user said or confirmed, for that user alone, and never for a run."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from tests.fakes.stored import Stored
 
 
 class Talk(Caller):
-    """Calls the tools for a person, in a conversation in which things were said."""
+    """Calls the tools for a user, in a conversation in which things were said."""
 
     def __init__(self, skill: Skill, user: Identity, stored: Stored, conversation: str) -> None:
         super().__init__(skill, user, stored.now)
@@ -37,7 +37,7 @@ class Talk(Caller):
             )
 
     async def asked(self, **arguments: str) -> tuple[Json, str]:
-        """Return what `remember_found` would ask of the person."""
+        """Return what `remember_found` would ask of the user."""
         tool = next(tool for tool in self.skill.tools if tool.name == "remember_found")
         assert tool.prepare is not None
         return await tool.prepare(self._context("c1"), dict(arguments))
@@ -58,7 +58,7 @@ async def others(database: Database, bob: Identity, clock: FakeClock) -> Talk:
     return await talk_of(database, bob, clock)
 
 
-async def test_what_the_person_said_is_remembered_with_where_it_comes_from(
+async def test_what_the_user_said_is_remembered_with_where_it_comes_from(
     talk: Talk, alice: Identity
 ) -> None:
     message = await talk.say("Please remember that I'm a vegetarian, ok?")
@@ -87,7 +87,7 @@ async def test_what_a_tool_or_the_bot_said_is_not_remembered(talk: Talk, role: s
     assert await talk.call("recall") == "Nothing of that kind is remembered."
 
 
-async def test_the_words_of_another_person_are_not_ones_own(talk: Talk, others: Talk) -> None:
+async def test_the_words_of_another_user_are_not_ones_own(talk: Talk, others: Talk) -> None:
     await others.say("I like cats")
 
     talk.conversation = others.conversation
@@ -220,7 +220,7 @@ def test_whatcontains_words_a_message_is_found_in_it(before: str, fact: str, aft
         assert contains_words(fact, f"{before} {fact} {after}")
 
 
-async def test_a_line_that_quotes_somebody_is_not_the_persons_own_words(talk: Talk) -> None:
+async def test_a_line_that_quotes_somebody_is_not_the_users_own_words(talk: Talk) -> None:
     await talk.say("> Bob is my boss.\nIs that so?")
 
     with pytest.raises(ToolError, match="not the user's own words"):

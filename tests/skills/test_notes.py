@@ -1,4 +1,4 @@
-"""Notes: kept for one person, found again, and saved once however often the call is made."""
+"""Notes: kept for one user, found again, and saved once however often the call is made."""
 
 import json
 from datetime import datetime
@@ -167,7 +167,7 @@ async def test_arguments_out_of_bounds_are_explained(notes: Caller, limit: objec
         await notes.call("note_search", query="eggs", limit=limit)
 
 
-async def test_the_person_is_no_argument(notes: Caller) -> None:
+async def test_the_user_is_no_argument(notes: Caller) -> None:
     with pytest.raises(ToolError, match="`user` is not an argument"):
         await notes.call("note_list", user="discord::1")
 

@@ -55,12 +55,12 @@ class Actor:
         return [line for line in self.heard if line["event"] == name]
 
     def say(self, user: str, text: str, **fields: Any) -> None:
-        """Let a person say something."""
+        """Let a user say something."""
         document = {"user": user, "text": text, **fields}
         self.process.stdin.write(json.dumps(document).encode() + b"\n")
 
     async def answer_with(self, user: str, command: str, words: str) -> Line:
-        """Let a person give a command again and again until the answer holds these words."""
+        """Let a user give a command again and again until the answer holds these words."""
         async with asyncio.timeout(40):
             while True:
                 known = len(self.events("answer"))

@@ -1,4 +1,4 @@
-"""Runs that ask their person: what their stories have in common on every platform."""
+"""Runs that ask their user: what their stories have in common on every platform."""
 
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def painting_in_a_turn(*lines: Reply) -> Play:
 
 
 def baking() -> Play:
-    """Return a play in which a run asks its person which cake it is to be."""
+    """Return a play in which a run asks its user which cake it is to be."""
     spawn = call("sessions_spawn", task="Bake a cake", label="baking")
     return Play(
         main=[spawn, Reply(text="Started it.")],

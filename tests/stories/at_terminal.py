@@ -22,7 +22,7 @@ from tests.stories.stage import Play, config_for
 
 @dataclass
 class Desk:
-    """A running bot, and the terminal at which a person sits."""
+    """A running bot, and the terminal at which a user sits."""
 
     bot: Bot
     terminal: Terminal

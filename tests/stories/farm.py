@@ -1,4 +1,4 @@
-"""A person's workspace with a small code base in it, and models that go by what tools return."""
+"""A user's workspace with a small code base in it, and models that go by what tools return."""
 
 import hashlib
 import html
@@ -121,7 +121,7 @@ def _decided(decide: Decide, work: Work) -> Reply:
 
 @dataclass
 class Farm:
-    """A bot whose person has the files in their workspace."""
+    """A bot whose user has the files in their workspace."""
 
     stage: Stage
     folder: Path
@@ -144,7 +144,7 @@ class Farm:
         return await self.stage.run_of(task), told.text
 
     async def ask(self, text: str) -> str:
-        """Let the person say something to the main agent, and return its reply."""
+        """Let the user say something to the main agent, and return its reply."""
         await self.stage.say(ALICE, text)
         reply = await self.stage.outlet.replied()
         assert reply.final is not None
@@ -155,7 +155,7 @@ class Farm:
 async def farm(
     database_url: str, folder: Path, cast: Cast, further: tuple[Skill, ...] = (), **sections: Any
 ) -> AsyncIterator[Farm]:
-    """Open a bot, and put the files into the workspace of its person."""
+    """Open a bot, and put the files into the workspace of its user."""
     settings = WorkspaceSettings(folder=str(folder / "workspaces"))
     top = Workspaces(settings).of(_anywhere(ALICE)).path
     for name, text in FILES.items():

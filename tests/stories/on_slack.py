@@ -94,7 +94,7 @@ class Scene:
         return found()[0]
 
     async def whispered(self, user: User, words: str) -> Message:
-        """Wait until this person alone was shown these words."""
+        """Wait until this user alone was shown these words."""
 
         def found() -> list[Message]:
             return [each for each in self.slack.ephemerals(user) if words in each.readable(user)]

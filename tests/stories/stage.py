@@ -129,7 +129,7 @@ class Stage:
     gate: Gate
 
     async def say(self, user: Identity, text: str, place: Place = ROOM) -> CommandReply | None:
-        """Let a person say something."""
+        """Let a user say something."""
         incoming = Incoming(
             event_id=new_run_id(),
             user=user,
@@ -140,7 +140,7 @@ class Stage:
         return await self.bot.orchestrator.receive(incoming)
 
     async def command(self, user: Identity, text: str, place: Place = ROOM) -> CommandReply:
-        """Let a person type a command, which is answered at once."""
+        """Let a user type a command, which is answered at once."""
         reply = await self.say(user, text, place)
         assert reply is not None
         return reply

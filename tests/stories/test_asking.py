@@ -1,4 +1,4 @@
-"""What a run may do without asking, what it asks its person, and how it waits."""
+"""What a run may do without asking, what it asks its user, and how it waits."""
 
 import asyncio
 import time
@@ -262,7 +262,7 @@ async def answered_and_still_waiting(it: Stage, question: Confirmation) -> RunSt
         await asyncio.sleep(0.01)
 
 
-async def test_waiting_for_its_person_takes_none_of_a_runs_time(
+async def test_waiting_for_its_user_takes_none_of_a_runs_time(
     database_url: str, tmp_path: Path
 ) -> None:
     world, play = World(), painter(call("paint"), Reply(text="Painted."))
@@ -355,7 +355,7 @@ async def test_a_yes_that_came_while_nobody_was_at_work_is_taken_at_the_next_sta
         assert world.done == ["fence"]
 
 
-# -- what only the person knows ------------------------------------------------------------------
+# -- what only the user knows ------------------------------------------------------------------
 
 
 def asker(*lines: Reply) -> Play:

@@ -1,4 +1,4 @@
-"""Runs that ask their person at the terminal: in words, by number, after a restart."""
+"""Runs that ask their user at the terminal: in words, by number, after a restart."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from tests.stories.stage import call, change, newest_run
 
 
 async def asked(it: Desk, words: str = "asks: may it use") -> None:
-    """Have the person at the prompt ask for something, and wait for the question."""
+    """Have the user at the prompt ask for something, and wait for the question."""
     it.send("Please do it.")
     await it.shows(words)
 
@@ -133,7 +133,7 @@ async def test_without_an_answer_it_is_a_no_and_that_is_said(
         ("skip", ""),
     ],
 )
-async def test_a_run_goes_on_with_what_its_person_answers(
+async def test_a_run_goes_on_with_what_its_user_answers(
     sqlite_url: str, typed: str, answer: str
 ) -> None:
     play = baking()
@@ -165,7 +165,7 @@ async def test_a_run_is_stopped_while_it_waits_and_its_question_is_over(
         assert world.done == []
 
 
-async def test_the_question_waits_for_its_person_to_come_back(
+async def test_the_question_waits_for_its_user_to_come_back(
     database_url: str, tmp_path: Path
 ) -> None:
     world, play = World(), painting(PAINT, Reply(text="That is all."))

@@ -95,7 +95,7 @@ async def drained(it: Stage) -> float:
     return loop.time() - began
 
 
-async def test_an_end_in_good_order_waits_for_no_run_that_waits_for_its_person(
+async def test_an_end_in_good_order_waits_for_no_run_that_waits_for_its_user(
     database_url: str, tmp_path: Path
 ) -> None:
     world = World()

@@ -1,4 +1,4 @@
-"""An event that a person wanted: asked, and on a real server once the person says yes."""
+"""An event that a user wanted: asked, and on a real server once the user says yes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ def settings(radicale: Radicale) -> CalendarsSettings:
     return CalendarsSettings.model_validate({"calendars": {"mine": mine}})
 
 
-async def test_an_event_is_added_once_when_its_person_says_yes(
+async def test_an_event_is_added_once_when_its_user_says_yes(
     database_url: str, radicale: Radicale
 ) -> None:
     listing = call("calendar_list", **{"from": "2027-04-04", "to": "2027-04-04"})
@@ -59,7 +59,7 @@ async def test_an_event_is_added_once_when_its_person_says_yes(
     assert '"start": "2027-04-04T02:30+00:00"' in said(play.asked[-1]["messages"][-1])
 
 
-async def test_nothing_is_added_when_the_person_says_no(
+async def test_nothing_is_added_when_the_user_says_no(
     database_url: str, radicale: Radicale
 ) -> None:
     play = Play(main=[TEA, Reply(text="Shall I?")])
@@ -73,7 +73,7 @@ async def test_nothing_is_added_when_the_person_says_no(
     assert radicale.objects("alice") == []
 
 
-async def test_another_person_is_not_even_asked_and_learns_nothing(
+async def test_another_user_is_not_even_asked_and_learns_nothing(
     database_url: str, radicale: Radicale
 ) -> None:
     play = Play(main=[TEA, call("calendar_list", calendar="mine"), Reply(text="I cannot.")])

@@ -1,4 +1,4 @@
-"""Announcements reach their person once, whatever the platform does."""
+"""Announcements reach their user once, whatever the platform does."""
 
 from bot.errors import DeliveryError
 from bot.values import RunStatus

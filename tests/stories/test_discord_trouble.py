@@ -149,7 +149,7 @@ async def test_an_answer_survives_the_deletion_of_its_question_and_of_its_messag
         await it.reads(private, ("Word by word by word. " * 12).strip())
 
 
-async def test_the_answer_to_an_interaction_that_has_expired_reaches_its_person(
+async def test_the_answer_to_an_interaction_that_has_expired_reaches_its_user(
     database_url: str,
 ) -> None:
     async with new_server() as server, on_discord(database_url, server, Play()) as it:

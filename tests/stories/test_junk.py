@@ -128,7 +128,7 @@ def box(it: Stage, tools: list[Tool], *, is_subagent: bool) -> Toolbox:
 
 
 async def conversation_of(it: Stage) -> str:
-    """Let the person begin a conversation, and return its id."""
+    """Let the user begin a conversation, and return its id."""
     await it.say(ALICE, "Hello")
     await it.outlet.replied()
     async with it.bot.database.snapshot() as tx:
@@ -143,7 +143,7 @@ async def test_no_tool_of_the_main_agent_breaks_on_junk(sqlite_url: str, tmp_pat
         offered = it.bot.registry.tools_for(is_subagent=False)
         tools = [tool for tool in offered if tool.name != "wait_here"]
         asked = [tool for tool in tools if tool.needs_confirmation]
-        # What happens after a person's yes is to be as sound as what happens before.
+        # What happens after a user's yes is to be as sound as what happens before.
         done = [replace(tool, needs_confirmation=False, prepare=None) for tool in asked]
 
         found = await broken(box(it, tools, is_subagent=False), tools, context)

@@ -45,7 +45,7 @@ async def test_over_the_concurrency_cap_runs_wait_and_say_their_place(database_u
         assert await as_they_ended(it, ["three", "two", "one"]) == ["one", "two", "three"]
 
 
-async def test_nobody_waits_behind_another_persons_queue(database_url: str) -> None:
+async def test_nobody_waits_behind_another_users_queue(database_url: str) -> None:
     people = [Identity(PLATFORM, "", f"user{number}") for number in range(3)]
     settings = SubagentSettings(max_concurrent_per_user=2, max_concurrent_global=1)
     words = [f"{person.account}-{n}" for person in people for n in "ab"]

@@ -59,7 +59,7 @@ async def test_a_quick_task_is_delegated_and_its_result_used_in_the_same_turn(
         assert it.outlet.announcements == []
 
 
-async def test_two_runs_go_on_while_the_person_talks_sends_stops_and_reads_the_result(
+async def test_two_runs_go_on_while_the_user_talks_sends_stops_and_reads_the_result(
     database_url: str,
 ) -> None:
     play = Play(

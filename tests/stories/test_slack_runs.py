@@ -18,7 +18,7 @@ async def spawned(it: Scene) -> tuple[Message, Message]:
 
 
 def labels(message: Message, viewer: object = None) -> list[str]:
-    """Return what can be clicked on a message, by this person or by anybody."""
+    """Return what can be clicked on a message, by this user or by anybody."""
     return [button.label for button in message.buttons(viewer)]  # type: ignore[arg-type]
 
 
@@ -89,7 +89,7 @@ async def test_commands_are_answered_within_slacks_time_and_mistakes_explained(w
         await it.acknowledged()
 
 
-async def test_the_text_twins_work_in_a_thread_for_their_person_alone(way: Way) -> None:
+async def test_the_text_twins_work_in_a_thread_for_their_user_alone(way: Way) -> None:
     async with new_office() as office, on_slack(way, office, digging()) as it:
         asked, _ = await spawned(it)
         room = office.channel

@@ -149,7 +149,7 @@ async def test_the_same_event_delivered_again_is_answered_once(way: Way) -> None
         await it.acknowledged()
 
 
-async def test_slacks_own_stop_ends_the_answer_and_another_person_cannot(way: Way) -> None:
+async def test_slacks_own_stop_ends_the_answer_and_another_user_cannot(way: Way) -> None:
     slow = Reply(text="On and on and on. " * 60, gap_seconds=0.1)
     async with new_office() as office, on_slack(way, office, Play(main=[slow])) as it:
         room = office.channel

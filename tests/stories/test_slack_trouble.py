@@ -205,7 +205,7 @@ async def test_an_answer_survives_the_deletion_of_its_question_and_of_its_messag
         await it.reads(asked, story.strip())
 
 
-async def test_the_answer_to_a_command_reaches_its_person_where_slack_takes_no_more_for_it(
+async def test_the_answer_to_a_command_reaches_its_user_where_slack_takes_no_more_for_it(
     way: Way,
 ) -> None:
     async with new_office() as office, on_slack(way, office, Play()) as it:

@@ -42,7 +42,7 @@ async def test_stop_ends_the_answer_that_is_being_written_and_keeps_what_there_i
         assert "Once upon" in said(play.asked[-1]["messages"][1])
 
 
-async def test_nobody_stops_another_persons_answer(database_url: str) -> None:
+async def test_nobody_stops_another_users_answer(database_url: str) -> None:
     play = Play(main=[call("wait_here"), Reply(text="Done.")])
     async with stage(database_url, play) as it:
         await it.say(ALICE, "Think.")
@@ -138,7 +138,7 @@ async def test_when_the_model_wants_to_stop_a_run_its_owner_is_asked_first(
         assert "Stopped: " in said(play.asked[-1]["messages"][-1])
 
 
-async def test_no_other_person_can_answer_and_no_answer_counts_twice(database_url: str) -> None:
+async def test_no_other_user_can_answer_and_no_answer_counts_twice(database_url: str) -> None:
     play = digging()
     async with stage(database_url, play) as it:
         question = await asked_to_stop(it, play)

@@ -73,7 +73,7 @@ async def test_a_list_and_the_choices_hold_only_ones_own_runs(database_url: str)
         it.gate.opened.set()
 
 
-async def test_the_model_of_one_person_cannot_reach_another_persons_run(database_url: str) -> None:
+async def test_the_model_of_one_user_cannot_reach_another_users_run(database_url: str) -> None:
     play = secret_run()
     async with stage(database_url, play) as it:
         await it.command(ALICE, "/subagents spawn Keep Alice's secret")
@@ -102,7 +102,7 @@ async def test_the_model_of_one_person_cannot_reach_another_persons_run(database
         assert announced.owner == ALICE
 
 
-async def test_the_model_of_an_admin_cannot_reach_another_persons_run(database_url: str) -> None:
+async def test_the_model_of_an_admin_cannot_reach_another_users_run(database_url: str) -> None:
     play, access = secret_run(), AccessSettings(admins=(f"{PLATFORM}:root",))
     async with stage(database_url, play, access=access) as it:
         await it.command(ALICE, "/subagents spawn --label plan Keep Alice's secret")
@@ -181,7 +181,7 @@ async def test_who_is_no_admin_cannot_list_everyones_runs(database_url: str) -> 
         assert "Only admins" in refused.text
 
 
-async def test_a_person_who_is_shut_out_is_told_so_and_nothing_is_stored(database_url: str) -> None:
+async def test_a_user_who_is_shut_out_is_told_so_and_nothing_is_stored(database_url: str) -> None:
     access = AccessSettings(blocked=(f"{PLATFORM}:bob",))
     async with stage(database_url, Play(), access=access) as it:
         refused = await it.say(BOB, "Hello?")

@@ -299,7 +299,7 @@ async def test_the_one_warning_is_not_given_again(office: Office) -> None:
     assert "You have used" not in told(model.last)
 
 
-async def test_a_person_who_words_a_message_like_the_warning_does_not_replace_it(
+async def test_a_user_who_words_a_message_like_the_warning_does_not_replace_it(
     office: Office,
 ) -> None:
     shelf = Shelf()

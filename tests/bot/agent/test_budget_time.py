@@ -63,7 +63,7 @@ def test_the_last_step_always_begins_before_the_end(total: float, used: float) -
     assert (clock.fraction < 1) == (clock.left() > 0) or clock.left() == pytest.approx(0, abs=1e-3)
 
 
-def test_the_clock_stands_still_while_a_person_is_waited_for(monotonic: Monotonic) -> None:
+def test_the_clock_stands_still_while_a_user_is_waited_for(monotonic: Monotonic) -> None:
     clock = WorkClock(100, monotonic=monotonic)
     monotonic.seconds += 10
     with clock.paused():

@@ -19,7 +19,7 @@ from tests.fakes.office import caller
 
 
 async def wondering(asked: Asked, user: Identity, *, shown: bool = True) -> RunQuestion:
-    """Return what a run of this person wants to know."""
+    """Return what a run of this user wants to know."""
     run = await asked.run(user, status="waiting_input")
     return await asked.wonder(asked.asking(run, user), run, shown=shown)
 
@@ -107,7 +107,7 @@ async def test_with_two_runs_wondering_talk_is_for_the_main_agent(
     assert await asked.say(alice, "What time is it?") is None
 
 
-async def test_an_answer_that_the_main_agent_passes_on_is_not_told_as_the_persons(
+async def test_an_answer_that_the_main_agent_passes_on_is_not_told_as_the_users(
     asked: Asked, alice: Identity
 ) -> None:
     passed_on, typed = await wondering(asked, alice), await wondering(asked, alice)

@@ -1,4 +1,4 @@
-"""Which attached files are taken, and what a person is told about the others."""
+"""Which attached files are taken, and what a user is told about the others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

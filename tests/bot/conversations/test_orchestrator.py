@@ -146,7 +146,7 @@ async def test_one_command_that_two_processes_hear_at_once_is_carried_out_once(
     assert sum(task.result() is not None for task in heard) == 1
 
 
-async def test_first_messages_of_a_person_at_once_in_two_processes_are_one_conversation(
+async def test_first_messages_of_a_user_at_once_in_two_processes_are_one_conversation(
     database_settings: DatabaseSettings, clock: FakeClock, alice: Identity
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -195,7 +195,7 @@ async def test_nothing_is_stored_of_a_message_without_words_or_with_too_many(
 
 
 @pytest.mark.parametrize("admin", [True, False])
-async def test_the_turn_keeps_what_its_person_was_when_they_spoke(
+async def test_the_turn_keeps_what_its_user_was_when_they_spoke(
     process: Process, alice: Identity, admin: bool
 ) -> None:
     await process.orchestrator.receive(replace(message(alice, "Hello"), admin=admin))
@@ -350,7 +350,7 @@ async def test_a_model_is_chosen_for_one_conversation_and_given_back(
     assert await model_of_next_turn(bob) == ""
 
 
-async def test_an_overview_holds_a_persons_own_runs_and_nobody_elses(
+async def test_an_overview_holds_a_users_own_runs_and_nobody_elses(
     process: Process, stored: Stored, alice: Identity, bob: Identity
 ) -> None:
     going = await stored.run(alice, label="mine", status="running")

@@ -38,7 +38,7 @@ def text(name: str, content: str) -> File:
 
 
 class Talk:
-    """A talk of one person, whose messages come with files."""
+    """A talk of one user, whose messages come with files."""
 
     def __init__(self, database: Database, stored: Stored, user: Identity) -> None:
         self.database = database
@@ -118,7 +118,7 @@ def talk(database: Database, clock: FakeClock, alice: Identity) -> Talk:
 
 
 def said(message: Message) -> str:
-    """Return what a person said, without the situation before it."""
+    """Return what a user said, without the situation before it."""
     assert isinstance(message, UserMessage)
     return message.text.rpartition("</situation>\n")[2]
 
@@ -445,7 +445,7 @@ async def test_the_words_of_results_stand_without_files(talk: Talk) -> None:
 
 
 async def remember(talk: Talk, *texts: str) -> None:
-    """Store memories of the person who talks, the first with the number 1."""
+    """Store memories of the user who talks, the first with the number 1."""
     await talk.stored.person(talk.user)
     async with talk.database.transaction() as tx:
         for text in texts:

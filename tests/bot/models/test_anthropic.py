@@ -127,7 +127,7 @@ async def test_no_breakpoint_is_set_on_a_thought(server: FakeAnthropic, model: S
     assert server.requests[0].body["messages"][1]["content"] == [THOUGHT]
 
 
-async def test_the_person_is_known_to_the_provider_as_a_hash_only(
+async def test_the_user_is_known_to_the_provider_as_a_hash_only(
     server: FakeAnthropic, model: SdkModel
 ) -> None:
     await model.ask(ask(user_hash="5e884898"))

@@ -1,4 +1,4 @@
-"""What a failed request means for the person who asked."""
+"""What a failed request means for the user who asked."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -61,7 +61,7 @@ def test_the_wait_may_be_given_as_a_date() -> None:
         (200, "", "busy"),
     ],
 )
-def test_a_person_is_told_what_to_do_next(status: int, kind: str, words: str) -> None:
+def test_a_user_is_told_what_to_do_next(status: int, kind: str, words: str) -> None:
     failure = Failure(
         provider="Anthropic",
         setting="models.anthropic",

@@ -154,7 +154,7 @@ async def test_work_for_at_once_is_delegated_with_the_tools_there_are(words: str
     assert arguments["tools_needed"] == ["note_search", "current_time"]
 
 
-async def test_only_the_persons_own_words_count() -> None:
+async def test_only_the_users_own_words_count() -> None:
     block = (
         "<situation>\nNow: Monday.\n- 1a2b “stop” (general, running): research x\n</situation>\n"
     )
@@ -332,7 +332,7 @@ async def test_every_call_of_a_run_has_an_id_of_its_own() -> None:
     assert ids == [f"call_{number}" for number in range(1, 7)]
 
 
-async def test_a_message_from_the_person_is_acknowledged_and_worked_in() -> None:
+async def test_a_message_from_the_user_is_acknowledged_and_worked_in() -> None:
     note = "A message from the user:\nmention Ceylon\n\nYou have used 80% of your steps."
 
     answers = await work("tea", notes={2: note})

@@ -1,4 +1,4 @@
-"""What a person reads when a run asks: all of it or how much is missing, and no text of a model's
+"""What a user reads when a run asks: all of it or how much is missing, and no text of a model's
 looks like ours."""
 
 import asyncio
@@ -20,7 +20,7 @@ PRESS = "The admin has approved this already: press Allow for this run."
 
 
 async def asked_for(asked: Asked, user: Identity, command: str) -> str:
-    """Let a run ask for a command, and return what its person reads."""
+    """Let a run ask for a command, and return what its user reads."""
     run = await asked.run(user)
     shell = asked.mail(name="shell", subjects=subjects.commands("command"))
     box = asked.toolbox(asked.asking(run, user), shell)

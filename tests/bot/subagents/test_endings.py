@@ -47,7 +47,7 @@ def office(database: Database, clock: FakeClock) -> FakeOffice:
 
 @dataclass
 class Turn:
-    """A turn of a conversation, in which a person asks for runs."""
+    """A turn of a conversation, in which a user asks for runs."""
 
     office: FakeOffice
     user: Identity

@@ -363,7 +363,7 @@ async def test_a_run_at_work_in_this_process_is_cancelled_at_once(
     assert (await office.read(run)).cancel_requested_at is not None
 
 
-async def test_stop_all_stops_everything_of_this_person_and_nothing_of_others(
+async def test_stop_all_stops_everything_of_this_user_and_nothing_of_others(
     office: FakeOffice, alice: Identity, bob: Identity
 ) -> None:
     mine = [await office.spawn(alice) for _ in range(4)]
@@ -441,7 +441,7 @@ async def test_a_model_in_a_channel_stops_all_that_was_started_there(
     assert await office.read(private) == private
 
 
-async def test_what_a_person_has_used_is_counted_for_that_person(
+async def test_what_a_user_has_used_is_counted_for_that_user(
     office: FakeOffice, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     await office.end(await office.spawn(alice))

@@ -45,7 +45,7 @@ async def spawned(office: FakeOffice, user: Identity) -> str:
 
 
 async def holding(database: Database) -> Counter[str]:
-    """Count the slots that are held, by person."""
+    """Count the slots that are held, by user."""
     async with database.snapshot() as tx:
         rows = await tx.execute(
             select(subagent_runs.c.user_id, func.count().label("held"))
@@ -149,7 +149,7 @@ async def test_while_runs_come_and_go_in_all_processes_no_cap_is_ever_passed_and
     assert await stored.count(outbox_table) == states["completed"]
 
 
-async def test_two_processes_that_ask_for_one_person_at_once_keep_to_the_caps(
+async def test_two_processes_that_ask_for_one_user_at_once_keep_to_the_caps(
     postgres_url: str,
 ) -> None:
     async with Database.open(DatabaseSettings(url=postgres_url)) as database:

@@ -1,4 +1,4 @@
-"""Commands, clicks and forms: what a person does with them, and how the bot answers."""
+"""Commands, clicks and forms: what a user does with them, and how the bot answers."""
 
 import time
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ ANSWER, LATER, UPDATE_LATER, UPDATE, CHOICES, MODAL = 4, 5, 6, 7, 8, 9
 
 @dataclass(eq=False)
 class Modal:
-    """A form that a person sees.
+    """A form that a user sees.
 
     Attributes:
         labels: What stands above its fields.
@@ -56,7 +56,7 @@ class Modal:
 
 @dataclass(eq=False)
 class Interaction:
-    """Something that a person did, and what the bot made of it.
+    """Something that a user did, and what the bot made of it.
 
     Attributes:
         kind: 2 a command, 3 a click, 4 a completion, 5 a form.
@@ -66,7 +66,7 @@ class Interaction:
         modal: The form that was opened.
         choices: Names and values that were offered.
         updated: The message whose button was clicked was changed by that.
-        guest: The bot is no member of the server: it is installed for the person.
+        guest: The bot is no member of the server: it is installed for the user.
         expired: Discord does not know it any more.
     """
 
@@ -94,7 +94,7 @@ class Interaction:
 
     @property
     def ephemeral(self) -> bool:
-        """Whether the person alone sees what was answered."""
+        """Whether the user alone sees what was answered."""
         return bool(self.messages) and all(message.ephemeral for message in self.messages)
 
     @property
@@ -104,12 +104,12 @@ class Interaction:
 
     @property
     def failed(self) -> bool:
-        """Whether the person was told that the application did not respond."""
+        """Whether the user was told that the application did not respond."""
         return not self.response and (self.expired or self.age > self.world.interaction_seconds)
 
     @property
     def is_done(self) -> bool:
-        """Whether the person has an answer, and not just the promise of one."""
+        """Whether the user has an answer, and not just the promise of one."""
         if self.response == LATER:
             return not any(message.loading for message in self.messages)
         if self.response == UPDATE_LATER:
@@ -126,7 +126,7 @@ class Interaction:
         return self
 
     async def done(self) -> Self:
-        """Wait until the person has an answer."""
+        """Wait until the user has an answer."""
         await self.world.until(lambda: self.is_done, f"an answer to {self}")
         return self
 
@@ -153,7 +153,7 @@ class Interactions(People):
             user: Who.
             channel: Where.
             command: The command with its subcommands.
-            guest: As an application that is installed for that person.
+            guest: As an application that is installed for that user.
             options: By name: texts, numbers, users, channels, roles.
         """
         registered = self._registered(channel, command.split(maxsplit=1)[0], guest=guest)

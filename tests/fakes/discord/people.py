@@ -79,7 +79,7 @@ class People(World):
         return channel
 
     def add_user(self, name: str, *, bot: bool = False) -> User:
-        """Make an account: a person, or another bot."""
+        """Make an account: a user, or another bot."""
         user = User(self.new_id(), name, bot=bot)
         self.users[user.id] = user
         return user
@@ -170,7 +170,7 @@ class People(World):
             forwards: Texts of messages that it forwards.
             ping_reply: Whether that message's author is mentioned by that.
             kind: Discord's type of the message: 7 when somebody joined, for instance.
-            webhook: It is said by a webhook in that person's name.
+            webhook: It is said by a webhook in that user's name.
         """
         self.check_presence(user, channel, webhook=webhook)
         payload = {
@@ -195,7 +195,7 @@ class People(World):
         return posting.deliver(self, message)
 
     def check_presence(self, user: User, channel: Channel, *, webhook: bool = False) -> None:
-        """Fail where a person could do nothing: that is a mistake in the test."""
+        """Fail where a user could do nothing: that is a mistake in the test."""
         assert channel.id in self.channels, f"{channel.name} is deleted."
         if channel.guild is None:
             assert user in {channel.recipient, self.bot}, f"That is not {user.name}'s DM."

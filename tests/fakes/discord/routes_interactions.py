@@ -22,7 +22,7 @@ from tests.fakes.discord.rest import Call, Route
 from tests.fakes.discord.rules import IN_ANSWERS, check_choices, check_form, check_modal, numbered
 from tests.fakes.discord.things import EPHEMERAL, LOADING, Message
 
-#: As many messages may follow where the bot is installed for the person alone.
+#: As many messages may follow where the bot is installed for the user alone.
 MOST_FOLLOWUPS_OF_GUESTS = 5
 
 

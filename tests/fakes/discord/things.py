@@ -243,7 +243,7 @@ class Message:
 
     @property
     def ephemeral(self) -> bool:
-        """Whether one person alone sees it."""
+        """Whether one user alone sees it."""
         return bool(self.flags & EPHEMERAL)
 
     @property
@@ -269,7 +269,7 @@ class Message:
         return [self.content, *shown] if self.content else shown
 
     def text(self) -> str:
-        """Return all that a person reads in it."""
+        """Return all that a user reads in it."""
         return "\n".join(self.texts())
 
     def button(self, label: str) -> Json:

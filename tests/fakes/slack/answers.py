@@ -23,11 +23,11 @@ MAX_USES, MAX_SECONDS = 5, 1800.0
 
 @dataclass(eq=False, slots=True)
 class Answer:
-    """What a person sees as the answer to what they did.
+    """What a user sees as the answer to what they did.
 
     Attributes:
         response_url: Where the app may answer, five times within half an hour.
-        sent: Whether the app heard of it: not when the person declined Slack's own question.
+        sent: Whether the app heard of it: not when the user declined Slack's own question.
         shown: Messages that are clearly the answer to this.
         pushed: A view that came with the acknowledgement.
     """
@@ -59,7 +59,7 @@ class Answer:
 
     @property
     def failure(self) -> str:
-        """What Slack tells the person when the app did not answer well; empty otherwise."""
+        """What Slack tells the user when the app did not answer well; empty otherwise."""
         if self.attempt is None or not self.attempt.failure:
             return ""
         late = self.attempt.failure == "http_timeout"
@@ -72,7 +72,7 @@ class Answer:
 
     @property
     def posts(self) -> list[Message]:
-        """Messages that this person was shown because of it, in order."""
+        """Messages that this user was shown because of it, in order."""
         told = [
             message
             for message in self.world.ephemerals[self.before :]
@@ -112,7 +112,7 @@ class Answer:
         return [(option["text"]["text"], option["value"]) for option in given]
 
     def text(self) -> str:
-        """Return everything that the person reads as the answer."""
+        """Return everything that the user reads as the answer."""
         return "\n".join(post.readable(self.user) for post in self.posts)
 
     async def done(self) -> "Answer":

@@ -130,7 +130,7 @@ class Chat:
         return {"message_ts": message.ts}
 
     def whisper(self, channel: Channel, viewer: User, args: Json) -> Message:
-        """Show something to one person."""
+        """Show something to one user."""
         message = self.world.add_ephemeral(channel, viewer)
         self.write(message, args)
         return message

@@ -27,7 +27,7 @@ def check_plain(value: object, most: int) -> Problems:
 
 
 def check_element(element: Json) -> Problems:
-    """Find what is wrong with an element that a person uses."""
+    """Find what is wrong with an element that a user uses."""
     kind = str(element.get("type"))
     check = _ELEMENTS.get(kind)
     if check is None:

@@ -148,7 +148,7 @@ def _authorization(grant: Grant, team: Team) -> Json:
     }
 
 
-# --- what a person does with the app itself -----------------------------------------------------
+# --- what a user does with the app itself -----------------------------------------------------
 
 
 def interaction(kind: str, user: User, team: Team, **more: object) -> Json:

@@ -70,10 +70,10 @@ class Hands:
             what: The label, the action id or the value of the button.
             choice: The label or value that is chosen, in a menu.
             confirm: The answer to Slack's own question, where a button has one.
-            force: Send it although this person does not get to see it.
+            force: Send it although this user does not get to see it.
 
         Raises:
-            AssertionError: This person has no such button before them.
+            AssertionError: This user has no such button before them.
         """
         button = self._button(user, where, what, force=force)
         message = where if isinstance(where, Message) else None

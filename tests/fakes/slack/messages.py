@@ -107,7 +107,7 @@ class Message:
     Attributes:
         thread_ts: The root of its thread, for a reply; empty for a message of the channel.
         markdown: What came as `markdown_text`, or was streamed.
-        visible_to: The id of the one person who sees it, when it is ephemeral.
+        visible_to: The id of the one user who sees it, when it is ephemeral.
         claimed: It is the answer to something in particular.
         edits: How often it was changed.
         truncated: Slack cut its text.
@@ -179,7 +179,7 @@ class Message:
         return masked_links(self.surfaces)
 
     def readable(self, viewer: User | None = None) -> str:
-        """Return what a person reads: the blocks, or else the text, and the names of files."""
+        """Return what a user reads: the blocks, or else the text, and the names of files."""
         whom = viewer.id if viewer else ""
         parts = [read_block(block, self.names, whom) for block in self.blocks]
         if not self.blocks and not self.markdown:
@@ -189,7 +189,7 @@ class Message:
         return "\n".join(part for part in parts if part)
 
     def buttons(self, viewer: User | None = None) -> list[Button]:
-        """Return what can be clicked here, by this person."""
+        """Return what can be clicked here, by this user."""
         found = buttons(self.blocks)
         return [b for b in found if viewer is None or may_see(b.element, viewer.id)]
 

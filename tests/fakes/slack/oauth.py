@@ -1,4 +1,4 @@
-"""Installing the app into workspaces and organisations, by the browser of a person."""
+"""Installing the app into workspaces and organisations, by the browser of a user."""
 
 import base64
 import re
@@ -19,7 +19,7 @@ CLIENT_ID, CLIENT_SECRET = "111.222", "the-secret-of-the-client"
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What a person has agreed to."""
+    """What a user has agreed to."""
 
     team: Team
     user: User
@@ -30,7 +30,7 @@ class Consent:
 
 @dataclass(slots=True)
 class OAuth:
-    """The page where a person agrees, and the exchange of the code for a token.
+    """The page where a user agrees, and the exchange of the code for a token.
 
     Attributes:
         redirect_url: Where to go when the app does not say.
@@ -99,7 +99,7 @@ class OAuth:
             raise SlackError("bad_client_secret")
 
     async def install(self, session: aiohttp.ClientSession, page: str, consent: Consent) -> str:
-        """Go the way of a person: the app's page, Slack's page, and back; return the last page.
+        """Go the way of a user: the app's page, Slack's page, and back; return the last page.
 
         Args:
             session: The browser; it keeps no cookies by itself.

@@ -204,7 +204,7 @@ def home_of(channel: Channel) -> Team:
 
 
 def escaped(text: str) -> str:
-    """Return what a person typed as Slack passes it on."""
+    """Return what a user typed as Slack passes it on."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

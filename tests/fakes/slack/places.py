@@ -34,7 +34,7 @@ class Places:
         return (team or self.team).bot
 
     def add_user(self, name: str, *, team: Team | None = None, bot: bool = False) -> User:
-        """Add a person, or somebody else's bot, who joins every public channel of the team."""
+        """Add a user, or somebody else's bot, who joins every public channel of the team."""
         home = team or self.team
         user = self.world.add_user(name, home, bot=bot)
         for channel in self.world.channels.values():
@@ -79,7 +79,7 @@ class Places:
         return channel
 
     def dm(self, user: User) -> Channel:
-        """Return the direct messages between a person and the bot."""
+        """Return the direct messages between a user and the bot."""
         return self.world.dm(user)
 
     def mpim(self, *users: User) -> Channel:
@@ -108,7 +108,7 @@ class Places:
         return [m for m in self.messages(channel, thread) if m.user.id in bots]
 
     def ephemerals(self, user: User, channel: Channel | None = None) -> list[Message]:
-        """Return what only this person was shown."""
+        """Return what only this user was shown."""
         return [
             message
             for message in self.world.ephemerals

@@ -185,7 +185,7 @@ class FakeSlack(Places, Knobs):
         return await self.people.open_app(user, tab)
 
     def home(self, user: User) -> View | None:
-        """Return the Home tab that was published for a person."""
+        """Return the Home tab that was published for a user."""
         return self.surfaces.homes.get(user.id)
 
     async def stop_clicked(

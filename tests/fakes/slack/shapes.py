@@ -64,7 +64,7 @@ class Team:
 
 @dataclass(eq=False, slots=True, repr=False)
 class User:
-    """A person, or a bot."""
+    """A user, or a bot."""
 
     id: str
     name: str

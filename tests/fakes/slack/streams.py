@@ -96,7 +96,7 @@ class Streams:
                     message.stream.end = "expired"
 
     def stop_by_user(self, channel: str, thread_ts: str) -> list[str]:
-        """End the streams of a thread because a person wants it; return which."""
+        """End the streams of a thread because a user wants it; return which."""
         stopped = []
         for message in self.world.channels[channel].messages.values():
             if message.thread_ts == thread_ts and message.stream and not message.stream.end:

@@ -21,7 +21,7 @@ class View:
     Attributes:
         hash: Changes with every version.
         versions: How often it was set.
-        open: Whether the person still has it before them.
+        open: Whether the user still has it before them.
     """
 
     id: str
@@ -48,7 +48,7 @@ class View:
         return str(self.content.get("private_metadata", ""))
 
     def readable(self) -> str:
-        """Return what the person reads."""
+        """Return what the user reads."""
         names = self.world.names
         parts = [read_block(block, names, self.user.id) for block in self.blocks]
         return "\n".join(part for part in (self.title, *parts) if part)
@@ -83,7 +83,7 @@ class View:
 
 @dataclass(eq=False, slots=True)
 class Trigger:
-    """The right to open one form for a person who just did something.
+    """The right to open one form for a user who just did something.
 
     Attributes:
         view: What was opened with it.
@@ -100,9 +100,9 @@ class Surfaces:
     """The methods that show forms and Home tabs.
 
     Attributes:
-        trigger_seconds: How long a person's action may be answered with a form.
+        trigger_seconds: How long a user's action may be answered with a form.
         home_enabled: Whether the app has a Home tab.
-        homes: The Home tab of each person, by id.
+        homes: The Home tab of each user, by id.
     """
 
     world: World
@@ -140,7 +140,7 @@ class Surfaces:
         return {"view": trigger.view.to_json()}
 
     def show(self, content: Json, user: User, grant: Grant) -> View:
-        """Put a view before a person."""
+        """Put a view before a user."""
         id_ = self.world.new_id("V")
         view = View(id_, user, grant, self.world, self._kept(content), self._hash(), root=id_)
         self.views[id_] = view

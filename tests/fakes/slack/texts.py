@@ -1,4 +1,4 @@
-"""What a person reads in texts and blocks, whom these would ping, and which links are masked."""
+"""What a user reads in texts and blocks, whom these would ping, and which links are masked."""
 
 import html
 import re
@@ -140,7 +140,7 @@ def masked_links(found: Iterator[Surface]) -> list[tuple[str, str]]:
 
 
 def shown(text: str, names: Names) -> str:
-    """Return a parsed text as a person sees it: links with their address, mentions by name."""
+    """Return a parsed text as a user sees it: links with their address, mentions by name."""
     text = _CONTROL.sub(lambda match: _show_control(match[1], names), text)
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
@@ -163,12 +163,12 @@ def _show_control(inner: str, names: Names) -> str:
 
 
 def show_surface(surface: Surface, names: Names) -> str:
-    """Return one piece as a person sees it."""
+    """Return one piece as a user sees it."""
     return surface.text if surface.kind == "plain" else shown(surface.text, names)
 
 
 def visible(block: Json, viewer: str) -> Json:
-    """Return a block without the elements that this person does not get to see.
+    """Return a block without the elements that this user does not get to see.
 
     Args:
         block: From a message.
@@ -180,13 +180,13 @@ def visible(block: Json, viewer: str) -> Json:
 
 
 def may_see(element: Json, viewer: str) -> bool:
-    """Whether a person sees this button."""
+    """Whether a user sees this button."""
     allowed = element.get("visible_to_user_ids")
     return allowed is None or viewer in allowed
 
 
 def read_block(block: Json, names: Names, viewer: str = "") -> str:
-    """Return what a person reads in a block; buttons are in square brackets."""
+    """Return what a user reads in a block; buttons are in square brackets."""
     seen = visible(block, viewer)
     if seen.get("type") in {"actions", "context_actions"}:
         labels = [_label(element, names) for element in seen["elements"]]

@@ -43,7 +43,7 @@ class Uploads:
         }
 
     def attach(self, name: str, mimetype: str, content: bytes, user: User) -> File:
-        """Make a file that a person sends along with a message."""
+        """Make a file that a user sends along with a message."""
         file = self.world.add_file(name, mimetype, user, self.base)
         file.content, file.size = content, len(content)
         return file

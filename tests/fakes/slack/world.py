@@ -94,7 +94,7 @@ class World:
         return grant
 
     def dm(self, user: User) -> Channel:
-        """Return the direct messages between a person and our bot."""
+        """Return the direct messages between a user and our bot."""
         for channel in self.channels.values():
             if channel.kind == "im" and channel.members == {user.id, user.team.bot.id}:
                 return channel
@@ -106,7 +106,7 @@ class World:
         return message
 
     def add_ephemeral(self, channel: Channel, viewer: User) -> Message:
-        """Make a message that one person sees, and that nobody finds again."""
+        """Make a message that one user sees, and that nobody finds again."""
         message = Message(channel, self.new_ts(), viewer.team.bot, self.names)
         message.visible_to = viewer.id
         self.ephemerals.append(message)
@@ -121,7 +121,7 @@ class World:
     # --- finding --------------------------------------------------------------------------------
 
     def user(self, id_: object) -> User:
-        """Return a person.
+        """Return a user.
 
         Raises:
             SlackError: There is none.
@@ -134,7 +134,7 @@ class World:
         """Return a channel that this installation knows.
 
         Args:
-            named: An id, a name with or without `#`, or a person, for the direct messages.
+            named: An id, a name with or without `#`, or a user, for the direct messages.
             grant: The installation.
 
         Raises:

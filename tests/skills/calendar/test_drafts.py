@@ -56,7 +56,7 @@ def lines(**wanted: object) -> list[str]:
         ),
     ],
 )
-def test_a_person_reads_what_it_is(wanted: dict[str, object], said: str) -> None:
+def test_a_user_reads_what_it_is(wanted: dict[str, object], said: str) -> None:
     assert words(**wanted) == said
 
 

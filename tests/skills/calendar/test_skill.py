@@ -63,7 +63,7 @@ def his(skill: Skill, bob: Identity, clock: FakeClock) -> Caller:
 
 
 async def prepared(skill: Skill, user: Identity, **given: object) -> tuple[Json, str]:
-    """Return what would be done after a yes, and what the person reads."""
+    """Return what would be done after a yes, and what the user reads."""
     context = ToolContext(
         user=user,
         role=Role.USER,
@@ -86,7 +86,7 @@ def events(told: str) -> list[Json]:
 # -- reading -------------------------------------------------------------------------------------
 
 
-async def test_a_person_sees_what_stands_in_all_calendars_of_theirs(
+async def test_a_user_sees_what_stands_in_all_calendars_of_theirs(
     radicale: Radicale, hers: Caller
 ) -> None:
     radicale.put("bob", "party", "DTSTART;VALUE=DATE:20261122\nSUMMARY:Party", "all")
@@ -156,7 +156,7 @@ async def test_a_list_without_people_is_nobody_and_only_without_a_list_it_is_eve
             await Caller(everyones, person, clock).call("calendar_list")
 
 
-async def test_an_account_of_another_workspace_or_platform_is_another_person(
+async def test_an_account_of_another_workspace_or_platform_is_another_user(
     skill: Skill, clock: FakeClock
 ) -> None:
     for stranger in (
@@ -184,7 +184,7 @@ async def test_a_time_and_a_calendar_can_be_named(radicale: Radicale, hers: Call
     assert none.startswith("No events: Thursday 24 December 2026, 00:00 to Friday 25")
 
 
-async def test_a_day_is_one_of_the_persons_zone_whatever_the_server_takes_it_for(
+async def test_a_day_is_one_of_the_users_zone_whatever_the_server_takes_it_for(
     radicale: Radicale, hers: Caller
 ) -> None:
     radicale.put("alice", "day", "DTSTART;VALUE=DATE:20261122\nSUMMARY:Party")
@@ -250,7 +250,7 @@ async def test_an_object_that_cannot_be_read_is_counted(alice: Identity, clock: 
 # -- adding --------------------------------------------------------------------------------------
 
 
-async def test_the_person_reads_what_would_be_added_and_it_is_definite(
+async def test_the_user_reads_what_would_be_added_and_it_is_definite(
     skill: Skill, alice: Identity
 ) -> None:
     arguments, words = await prepared(

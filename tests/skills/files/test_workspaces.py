@@ -145,7 +145,7 @@ def test_a_run_has_a_workspace_of_its_own_when_that_is_chosen(
     assert main.usage() == run.usage()
 
 
-def test_runs_share_the_files_of_their_person_by_default(
+def test_runs_share_the_files_of_their_user_by_default(
     settings: WorkspaceSettings, alice: Identity, clock: FakeClock
 ) -> None:
     workspaces = Workspaces(settings)
@@ -154,7 +154,7 @@ def test_runs_share_the_files_of_their_person_by_default(
     assert workspaces.of(context_of(alice, clock, RUN)).read("file.txt") == b"main"
 
 
-async def test_one_person_holds_no_more_than_some_threads(
+async def test_one_user_holds_no_more_than_some_threads(
     settings: WorkspaceSettings, alice: Identity, bob: Identity, clock: FakeClock
 ) -> None:
     workspaces = Workspaces(settings)
@@ -231,7 +231,7 @@ def test_a_size_is_said_in_a_few_characters(size: int) -> None:
     assert len(spoken(size)) <= 14
 
 
-def test_all_workspaces_of_a_person_count(
+def test_all_workspaces_of_a_user_count(
     settings: WorkspaceSettings, alice: Identity, bob: Identity, clock: FakeClock
 ) -> None:
     small = settings.model_copy(update={"user_bytes": 10_000})

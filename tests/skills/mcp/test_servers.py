@@ -164,7 +164,7 @@ async def test_a_program_gets_none_of_the_bots_secrets(bench: Bench) -> None:
     }
 
 
-async def test_what_a_server_wants_of_the_person_or_the_model_is_refused(bench: Bench) -> None:
+async def test_what_a_server_wants_of_the_user_or_the_model_is_refused(bench: Bench) -> None:
     await bench.open(fake=sdk_server(), odd=odd_server("samples"))
 
     with pytest.raises(ToolError):

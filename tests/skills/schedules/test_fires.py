@@ -188,7 +188,7 @@ async def test_what_was_missed_fires_once_and_says_that_it_is_late(
         ({"cron": "0 11 21 * *"}, "It fires next on Monday 21 December 2026, 11:00"),
     ],
 )
-async def test_what_is_more_than_a_day_late_is_skipped_and_its_person_told(
+async def test_what_is_more_than_a_day_late_is_skipped_and_its_user_told(
     plans: Plans, alice: Identity, when: dict[str, str], said: str
 ) -> None:
     await plans.plan(alice, label="News", **when)

@@ -51,7 +51,7 @@ async def test_the_answer_names_zone_and_next_times(mine: Caller) -> None:
     )
 
 
-async def test_the_zone_of_the_last_schedule_goes_on_to_count_for_that_person_alone(
+async def test_the_zone_of_the_last_schedule_goes_on_to_count_for_that_user_alone(
     mine: Caller, others: Caller
 ) -> None:
     await mine.call("schedule_task", task="a", at="in 1 hour", timezone="Asia/Tokyo")

@@ -120,7 +120,7 @@ def card_of(stand: Stand, status: RunStatus = RunStatus.RUNNING, **changes: obje
 
 
 def readable(message: Message) -> str:
-    """Return what a person reads in a message, without Discord's escapes."""
+    """Return what a user reads in a message, without Discord's escapes."""
     return _ESCAPED.sub(r"\1", message.text())
 
 

@@ -18,7 +18,7 @@ NOBODY = discord.AllowedMentions.none()
 
 
 class Town:
-    """A server with a channel and a person, and where they are for discord.py."""
+    """A server with a channel and a user, and where they are for discord.py."""
 
     def __init__(self, fake: FakeDiscord) -> None:
         self.guild: Guild = fake.add_guild("Town")

@@ -521,7 +521,7 @@ async def test_what_cannot_be_told_in_private_is_not_told(here: Town) -> None:
     assert note.text() == FOR_YOU_ALONE
 
 
-async def test_where_the_bot_may_not_write_it_writes_to_the_person(here: Town) -> None:
+async def test_where_the_bot_may_not_write_it_writes_to_the_user(here: Town) -> None:
     here.answers("/subagents list", "No runs are going on.")
     here.guild.deny(here.general, "send_messages")
 

@@ -1,4 +1,4 @@
-"""What the bot says reaches its person: in place if possible, else nearby, never elsewhere."""
+"""What the bot says reaches its user: in place if possible, else nearby, never elsewhere."""
 
 import asyncio
 import re

@@ -28,7 +28,7 @@ def refused(place: Place, user: DiscordUser = ALICE, **settings: Any) -> AccessR
     return DiscordAccessPolicy(DiscordSettings(**settings)).refusal(user, place, category)
 
 
-def test_somebody_is_the_same_person_everywhere() -> None:
+def test_somebody_is_the_same_user_everywhere() -> None:
     assert identity_of(11111) == identity_of("11111") == Identity("discord", "", "11111")
 
 

@@ -31,7 +31,7 @@ EDIT = "/channels/{channel}/messages/{message}"
 
 
 class OneOwner(FakeInboundHandler):
-    """Takes answers from one person, or an admin, once."""
+    """Takes answers from one user, or an admin, once."""
 
     def __init__(self, owner: Identity) -> None:
         super().__init__()

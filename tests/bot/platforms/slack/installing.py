@@ -123,7 +123,7 @@ class ShownQuestion:
 
 @dataclass(slots=True)
 class Browser:
-    """Goes the way of a person step by step, with cookies.
+    """Goes the way of a user step by step, with cookies.
 
     Attributes:
         slack: Where somebody agrees.

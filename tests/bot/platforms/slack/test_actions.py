@@ -33,7 +33,7 @@ AWAY = "My memory is away; try again in a minute."
 
 
 class OneOwner(FakeInboundHandler):
-    """Takes answers from one person, once."""
+    """Takes answers from one user, once."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The Home tab: what a person finds there, and what they find when something goes wrong."""
+"""The Home tab: what a user finds there, and what they find when something goes wrong."""
 
 import asyncio
 import logging
@@ -73,7 +73,7 @@ async def here(slack: FakeSlack, caplog: pytest.LogCaptureFixture) -> AsyncItera
         yield opened
 
 
-async def test_a_person_finds_their_runs_their_usage_and_their_agents(here: Here) -> None:
+async def test_a_user_finds_their_runs_their_usage_and_their_agents(here: Here) -> None:
     alice = here.who(here.alice)
     here.inbound.overviews[alice] = seen(
         run_of(alice),
@@ -112,7 +112,7 @@ async def test_who_has_no_runs_is_told_so(here: Here) -> None:
     assert "Agents" not in read
 
 
-async def test_each_person_sees_their_own_only(here: Here) -> None:
+async def test_each_user_sees_their_own_only(here: Here) -> None:
     alice = here.who(here.alice)
     here.inbound.overviews[alice] = seen(run_of(alice))
 

@@ -1,4 +1,4 @@
-"""Whatever a model or a person wrote, and wherever it stands: nobody is pinged, nothing is lost."""
+"""Whatever a model or a user wrote, and wherever it stands: nobody is pinged, nothing is lost."""
 
 from collections.abc import AsyncIterator
 

@@ -678,7 +678,7 @@ async def test_an_answer_that_slack_does_not_take_is_logged_and_no_more(
 # --- order ----------------------------------------------------------------------------------------
 
 
-async def test_what_one_person_says_in_a_channel_is_handed_on_in_order(slack: FakeSlack) -> None:
+async def test_what_one_user_says_in_a_channel_is_handed_on_in_order(slack: FakeSlack) -> None:
     inbound = Held("first")
     async with counter(slack, inbound, stored_seconds=0.01) as at:
         for text in ("first", "second", "third"):

@@ -1,4 +1,4 @@
-"""Announcements, questions and short things reach their person, in place or else directly."""
+"""Announcements, questions and short things reach their user, in place or else directly."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -456,7 +456,7 @@ async def test_where_nobody_can_be_asked_the_question_fails(room: Stand) -> None
 # --- short things -------------------------------------------------------------------------------
 
 
-async def test_what_is_told_is_seen_by_that_person_only(room: Stand) -> None:
+async def test_what_is_told_is_seen_by_that_user_only(room: Stand) -> None:
     await room.outlet.tell(room.place, room.owner, "Your run was **stopped**.")
 
     message = only(room.fake.ephemerals(room.alice))

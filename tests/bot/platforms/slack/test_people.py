@@ -63,7 +63,7 @@ def test_whoever_speaks_in_an_ordinary_channel_is_of_the_workspace_whatever_is_s
     assert speaker(team="T99").identity == Identity("slack", "T11", "U11")
 
 
-def test_in_an_organisation_somebody_is_the_same_person_in_all_of_its_workspaces() -> None:
+def test_in_an_organisation_somebody_is_the_same_user_in_all_of_its_workspaces() -> None:
     people = {
         speaker(enterprise="E11").identity,
         speaker(enterprise="E11", workspace="E11.T11").identity,
@@ -89,7 +89,7 @@ def test_a_stranger_is_told_by_whichever_field_there_is(field: str) -> None:
     assert speaker_of(event, body, "T11", "") == CAROL
 
 
-def test_where_slack_tells_both_it_is_the_persons_own_team_that_counts() -> None:
+def test_where_slack_tells_both_it_is_the_users_own_team_that_counts() -> None:
     # As Slack really tells of a mention: `team` is where the bot is installed.
     event: Json = {"user": "U33", "team": "T11", "user_team": "T99", "source_team": "T99"}
 
@@ -104,7 +104,7 @@ def test_somebody_of_the_workspace_is_no_stranger_in_a_shared_channel() -> None:
 @pytest.mark.parametrize(
     ("team", "enterprise"), [("T11", ""), ("T11", "E11"), ("T99", ""), ("T99", "E11")]
 )
-def test_who_clicks_is_the_same_person_as_who_speaks(team: str, enterprise: str) -> None:
+def test_who_clicks_is_the_same_user_as_who_speaks(team: str, enterprise: str) -> None:
     click: Json = {"user": {"id": "U11", "team_id": team}, "team": {"id": "T11"}}
 
     assert visitor(click, enterprise=enterprise) == speaker(

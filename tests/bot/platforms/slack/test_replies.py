@@ -51,7 +51,7 @@ async def test_in_a_channel_the_stream_names_who_asked(room: Stand) -> None:
     assert start["recipient_team_id"] == room.fake.team.id
 
 
-async def test_a_person_of_an_organisation_is_named_with_the_team_of_the_place(
+async def test_a_user_of_an_organisation_is_named_with_the_team_of_the_place(
     room: Stand,
 ) -> None:
     owner = type(room.owner)("slack", "E0ORG", room.alice.id)
@@ -159,7 +159,7 @@ async def test_a_stream_that_dies_unnoticed_ends_whole(room: Stand) -> None:
     assert delivered.message_ids == (message.ts,)
 
 
-async def test_a_stream_that_the_person_stopped_ends_whole(room: Stand) -> None:
+async def test_a_stream_that_the_user_stopped_ends_whole(room: Stand) -> None:
     reply = room.outlet.open_reply(room.place, room.owner)
     reply.update("One two three")
     await room.shows("One two")

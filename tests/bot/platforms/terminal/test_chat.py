@@ -290,7 +290,7 @@ async def test_a_chat_that_is_cancelled_leaves_the_terminal_usable() -> None:
 # --- being somebody else ------------------------------------------------------------------------
 
 
-async def test_what_waits_for_a_person_is_delivered_when_they_come() -> None:
+async def test_what_waits_for_a_user_is_delivered_when_they_come() -> None:
     waiting = [announcement("alice"), announcement("bob", text="For bob only.")]
     came: list[Identity] = []
 
@@ -315,7 +315,7 @@ async def test_what_waits_for_a_person_is_delivered_when_they_come() -> None:
         assert sitting.screen.last_line == "bob>"
 
 
-async def test_the_first_person_is_greeted_with_what_waits_for_them() -> None:
+async def test_the_first_user_is_greeted_with_what_waits_for_them() -> None:
     came: list[Identity] = []
 
     async def deliver(user: Identity) -> None:

@@ -206,7 +206,7 @@ async def test_nobody_can_be_asked_through_a_pipe() -> None:
         assert "Shall I" not in chat.written.getvalue()
 
 
-async def test_another_person_takes_over_in_the_middle_of_a_pipe() -> None:
+async def test_another_user_takes_over_in_the_middle_of_a_pipe() -> None:
     inbound = FakeInboundHandler()
     inbound.commands["/subagents list"] = CommandReply(text="None.")
     async with piped(inbound) as chat:
@@ -237,7 +237,7 @@ async def test_a_reader_that_has_gone_is_told_to_whoever_speaks() -> None:
 
 
 @pytest.mark.parametrize("end", ["stdin", "stdout"])
-def test_a_pipe_at_either_end_is_no_person(end: str) -> None:
+def test_a_pipe_at_either_end_is_no_user(end: str) -> None:
     class Screen(Output):
         def isatty(self) -> bool:
             return True

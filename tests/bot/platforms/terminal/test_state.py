@@ -69,7 +69,7 @@ async def test_a_run_that_ended_while_its_owner_was_away_is_shown_once_when_they
     assert own.cards == [(RunStatus.FAILED, None)]
 
 
-async def test_everything_but_the_present_persons_own_is_refused() -> None:
+async def test_everything_but_the_present_users_own_is_refused() -> None:
     state, surface = TerminalState(), Recorder()
     outlet = TerminalOutlet(state)
     with pytest.raises(NotPresentError, match="alice is not at the terminal"):

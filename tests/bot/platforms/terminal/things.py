@@ -22,7 +22,7 @@ ALLOW = (
     Choice("all", "Allow for this run", Weight.GOOD),
     Choice("no", "Deny", Weight.BAD),
 )
-#: What a run asks its person.
+#: What a run asks its user.
 OPTIONS = (Choice("1", "Euros"), Choice("2", "Pounds [red]\x1b[2J"), Choice("skip", "Skip"))
 
 
