@@ -179,7 +179,8 @@ class Site:
 
         base = URL(self._base_url)
         url = checked(str(base) + path.lstrip("/"))
-        if url.origin() != base.origin() or not url.raw_path.startswith(base.raw_path):
+        # The base ends with a slash, so the path cannot change the host: only dots lead out of it.
+        if not url.raw_path.startswith(base.raw_path):
             raise WebError(f"{path[:100]!r} is not below the address of {self.name}.")
         url = url.update_query(dict(params)) if params else url
         sent = {"User-Agent": self._settings.user_agent, **(headers or {})}

@@ -84,6 +84,8 @@ class Connection:
     def __init__(self, socket: web.WebSocketResponse, request: web.Request) -> None:
         self.socket = socket
         self.session: Session | None = None
+        #: The client has read the beginning of its session, so it can resume it.
+        self.greeted = False
         #: Why we closed it; `None` as long as we did not.
         self.closed_with: int | None = None
         #: It is about to end, by our doing.
@@ -163,8 +165,12 @@ class Gateway:
 
     @property
     def connected(self) -> list[Session]:
-        """The sessions that hear us now."""
-        return [each.session for each in self.connections if each.session and not each.leaving]
+        """The sessions that hear us now, and whose clients know of them."""
+        return [
+            each.session
+            for each in self.connections
+            if each.session and each.greeted and not each.leaving
+        ]
 
     # -- how it is lost --------------------------------------------------------------------------
 
@@ -248,6 +254,7 @@ class Gateway:
     def _take(self, connection: Connection, op: int, data: Json | None) -> None:
         if op == HEARTBEAT:
             self.heartbeats += 1
+            connection.greeted |= bool(data)
             if self.acks:
                 connection.send({"op": ACK})
         elif op == IDENTIFY and data:
@@ -269,6 +276,8 @@ class Gateway:
         connection.session, session.connection = session, connection
         for event in self.greeting(session):
             session.put(event.name, event.data)
+        # The answer holds the number of the last event that the client has read.
+        connection.send({"op": HEARTBEAT, "d": None})
 
     def _refusal(self, token: str, intents: int, number: int, count: int) -> int:
         if token != self.token:
@@ -296,6 +305,7 @@ class Gateway:
             for frame in session.told[data["seq"] or 0 :]:
                 connection.send(frame)
             session.put("RESUMED", {})
+            connection.greeted = True
 
     def _members(self, session: Session, data: Json) -> None:
         chunk = {"guild_id": str(data["guild_id"]), "members": [], "not_found": []}
