@@ -26,6 +26,7 @@ from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.retention import Retention
+from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Turns
 from bot.conversations.undo import Undo
@@ -242,6 +243,7 @@ async def open_bot(
                 agents=agents,
                 guides=lambda: [skill.guide_now for skill in registry.skills],
                 servers_away=registry.unavailable,
+                reader=ThreadReader(database, outlets, config.conversations, now),
                 now=now,
             ),
             settings=config.agent,
@@ -291,9 +293,12 @@ async def open_bot(
             tasks,
             worker_id,
             notices.notify,
+            config.conversations,
             now,
         )
-        queue = TurnQueue(database, engine, tasks, notices, config.attachments, now)
+        queue = TurnQueue(
+            database, engine, tasks, notices, config.attachments, config.conversations, now
+        )
         orchestrator = Orchestrator(
             database=database,
             access=config.access,
@@ -303,6 +308,7 @@ async def open_bot(
             turns=active_turns,
             catch_up=config.catch_up,
             listen_for=timedelta(minutes=config.agent.listen_minutes),
+            sharing=config.conversations,
             now=now,
         )
 

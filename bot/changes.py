@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from bot.values import Identity
+from bot.values import Identity, Place
 
 #: Note for the model, appended to the result of a call whose effect can be undone.
 CAN_BE_UNDONE = "`/retinue undo` takes it back."
@@ -103,6 +103,11 @@ class OwnChange:
 class ChangeStore(Protocol):
     """Stores the changes of a skill that can be undone."""
 
-    async def changes(self, user: Identity) -> Sequence[OwnChange]:
-        """Return a user's changes, newest first."""
+    async def changes(self, user: Identity, place: Place | None) -> Sequence[OwnChange]:
+        """Return a user's changes, newest first for each owner of what was changed.
+
+        Args:
+            user: The user.
+            place: The place in which the user asks, if its users share a conversation.
+        """
         ...

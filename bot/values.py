@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -218,9 +218,31 @@ class Place:
     message: str = ""
 
     @property
+    def files_key(self) -> str:
+        """The key of the files that belong to this place, other than any `Identity.key`."""
+        route = (self.platform, self.workspace, self.channel, self.thread)
+        return "/".join(("place", *(quote(part, safe="") for part in route)))
+
+    @property
     def has_open_threads(self) -> bool:
         """True on platforms where every reader of a channel can read all of its threads."""
         return self.platform == "slack"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationMode:
+    """The mode of the conversations of a place.
+
+    Attributes:
+        shared: Whether all users of the place share one.
+        silence: The silence after which a new one begins; `None` for never.
+    """
+
+    shared: bool = False
+    silence: timedelta | None = None
+
+
+PERSONAL = ConversationMode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,9 +362,10 @@ def derived_run_id(work_id: str, call_id: str) -> str:
 _RUN_NAMESPACE = uuid.UUID("6f1a3f0e-33a8-4a4e-9d46-5a7f6c1f0b11")
 
 
-def new_sortable_id() -> str:
-    """Return a new id that sorts by creation time: 14 hex digits of µs, 18 random ones."""
-    return f"{time.time_ns() // 1_000:014x}{secrets.token_hex(9)}"
+def new_sortable_id(at: datetime | None = None) -> str:
+    """Return a new id that sorts by time, by default now: 14 hex digits of µs, 18 random ones."""
+    microseconds = time.time_ns() // 1_000 if at is None else int(at.timestamp() * 1_000_000)
+    return f"{microseconds:014x}{secrets.token_hex(9)}"
 
 
 def short(run_id: str) -> str:

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from itertools import takewhile
 
 from sqlalchemy import ColumnElement, bindparam, func, insert, select
 
-from bot.values import File, Identity, Json, Place, new_sortable_id
+from bot.values import PERSONAL, ConversationMode, File, Identity, Json, Place, new_sortable_id
 from db.database import Transaction
 from db.rows import RowMapper, change, insert_new, is_at, place_columns
-from db.tables import conversations, files, messages, seen_events, turns
+from db.tables import conversations, files, messages, participants, seen_events, turns
 
 _INSERT = insert(messages)
 _ROUTE = ("channel", "place_workspace", "place_channel", "place_thread")
@@ -20,8 +21,13 @@ class StoredMessage:
     """A message in a conversation.
 
     Attributes:
-        role: `user`, `assistant`, `result`, or `reset`: earlier messages are ignored.
+        role: `user`, `bot` (another bot), `assistant`, `result`, or `reset`: earlier messages are
+            ignored.
         text: For a user's message, the user's own words.
+        author_number: The number of the participant who wrote it; 0 in a personal conversation.
+        reference: The platform's id of the message; empty if unknown.
+        reply_to: The platform's id of the message that it answers; empty for none.
+        said_at: When it was sent, if that was before the bot received it.
         quoted: Content by others that came with the message: `kind` and `text` of each.
         foreign: Whether it has content that neither the user nor the bot wrote.
     """
@@ -30,8 +36,30 @@ class StoredMessage:
     role: str
     text: str
     run_id: str | None
+    created_at: datetime
+    author: str = ""
+    author_number: int = 0
+    author_name: str = ""
+    reference: str = ""
+    reply_to: str = ""
+    said_at: datetime | None = None
     quoted: tuple[Json, ...] = ()
     foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """The author of a message, and its identification on the platform: see `StoredMessage`."""
+
+    author: str = ""
+    author_number: int = 0
+    author_name: str = ""
+    reference: str = ""
+    reply_to: str = ""
+    said_at: datetime | None = None
+
+
+NOBODY = Attribution()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,29 +98,79 @@ async def is_new_event(tx: Transaction, platform: str, event_id: str, now: datet
     return await insert_new(tx, seen_events, event)
 
 
-async def find(tx: Transaction, user: Identity, place: Place) -> str | None:
-    """Return the id of the open conversation of a user in a place."""
+async def find(
+    tx: Transaction, user: Identity, place: Place, mode: ConversationMode = PERSONAL
+) -> str | None:
+    """Return the id of the open conversation of a user in a place, or of the shared one."""
+    which = _of(user, place, shared=mode.shared)
     found: str | None = await tx.scalar(
-        select(conversations.c.id).where(*_of(user, place), conversations.c.closed_at.is_(None))
+        select(conversations.c.id).where(*which, conversations.c.closed_at.is_(None))
     )
     return found
 
 
-def _of(user: Identity, place: Place) -> list[ColumnElement[bool]]:
-    """Return the conditions for the conversations of a user in a place, closed ones included."""
-    return [conversations.c.user_id == user.key, *is_at(conversations, place, *_ROUTE)]
+def _of(user: Identity, place: Place, *, shared: bool) -> list[ColumnElement[bool]]:
+    """Return the conditions for the conversations of a place, closed ones included."""
+    here = is_at(conversations, place, *_ROUTE)
+    if shared:
+        return [conversations.c.shared, *here]
+    return [conversations.c.user_id == user.key, ~conversations.c.shared, *here]
 
 
-async def find_or_open(tx: Transaction, user: Identity, place: Place, now: datetime) -> str:
-    """Return the id of the open conversation of a user in a place; open one if there is none."""
-    found = await find(tx, user, place)
+async def find_or_open(
+    tx: Transaction,
+    user: Identity,
+    place: Place,
+    now: datetime,
+    mode: ConversationMode = PERSONAL,
+) -> str:
+    """Return the id of the open conversation of a place; open one if there is none.
+
+    Args:
+        tx: The transaction.
+        user: The user who speaks.
+        place: The place.
+        now: The time.
+        mode: The mode of the place.
+    """
+    shared, silent = mode.shared, False
+    found = await find(tx, user, place, mode)
     if found and await hold(tx, found):
-        return found
-    opened = {"id": new_sortable_id(), "user_id": user.key, "created_at": now}
-    await insert_new(tx, conversations, opened | place_columns(place))
-    found = await find(tx, user, place)
+        silent = mode.silence is not None and await _newest_at(tx, found) < now - mode.silence
+        if not silent:
+            return found
+        await close(tx, found, now)
+    # The mode of the place has changed: both conversations would be open.
+    await change(
+        tx,
+        conversations,
+        *_of(user, place, shared=not shared),
+        conversations.c.closed_at.is_(None),
+        closed_at=now,
+    )
+    before = select(conversations.c.id).where(*_of(user, place, shared=True)).limit(1)
+    # What was said before `/new` is not read again.
+    read = shared and not silent and await tx.scalar(before) is not None
+    opened = {"id": new_sortable_id(), "user_id": user.key, "created_at": now, "shared": shared}
+    opened |= {"looked_at": now if read else None, **place_columns(place)}
+    await insert_new(tx, conversations, opened)
+    found = await find(tx, user, place, mode)
     if found is None:
         raise LookupError("a conversation was closed while it was opened")
+    return found
+
+
+async def _newest_at(tx: Transaction, conversation_id: str) -> datetime:
+    """Return the time of the newest message of a conversation, or of its opening."""
+    newest = (
+        select(messages.c.created_at)
+        .where(messages.c.conversation_id == conversation_id)
+        .order_by(messages.c.id.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    query = select(func.coalesce(newest, conversations.c.created_at))
+    found: datetime = await tx.scalar(query.where(conversations.c.id == conversation_id))
     return found
 
 
@@ -103,7 +181,7 @@ async def hold(tx: Transaction, conversation_id: str) -> bool:
 
 
 async def last_word(tx: Transaction, user: Identity, place: Place) -> datetime | None:
-    """Return the time of the last message between a user and the bot in a place.
+    """Return the time of the last message between a user and the bot, in a personal conversation.
 
     A conversation that `/new` has closed counts until its closing: the next message there may need
     no mention either.
@@ -116,7 +194,7 @@ async def last_word(tx: Transaction, user: Identity, place: Place) -> datetime |
         .scalar_subquery()
     )
     times = (conversations.c.closed_at, last_message, conversations.c.created_at)
-    query = select(func.coalesce(*times)).where(*_of(user, place))
+    query = select(func.coalesce(*times)).where(*_of(user, place, shared=False))
     found: datetime | None = await tx.scalar(query.order_by(conversations.c.id.desc()).limit(1))
     return found
 
@@ -150,17 +228,27 @@ async def places(
     return list(found)
 
 
-async def model_of(tx: Transaction, conversation_id: str) -> str:
-    """Return the model of a conversation, as `provider/model`; empty for the default."""
+async def model_of(tx: Transaction, conversation_id: str, user: Identity) -> str:
+    """Return the model that answers a user, as `provider/model`; empty for the default."""
+    theirs = (participants.c.conversation_id == conversations.c.id) & (
+        participants.c.author == user.key
+    )
     found: str | None = await tx.scalar(
-        select(conversations.c.model).where(conversations.c.id == conversation_id)
+        select(func.coalesce(participants.c.model, conversations.c.model))
+        .select_from(conversations.outerjoin(participants, theirs))
+        .where(conversations.c.id == conversation_id)
     )
     return found or ""
 
 
-async def choose_model(tx: Transaction, conversation_id: str, model: str) -> None:
-    """Set the model of a conversation from its next turn on; empty for the default."""
-    await change(tx, conversations, conversations.c.id == conversation_id, model=model)
+async def choose_model(tx: Transaction, conversation_id: str, user: Identity, model: str) -> None:
+    """Set the model that answers a user from the next turn on; empty for the default."""
+    theirs = (
+        participants.c.conversation_id == conversation_id,
+        participants.c.author == user.key,
+    )
+    if not await change(tx, participants, *theirs, model=model):
+        await change(tx, conversations, conversations.c.id == conversation_id, model=model)
 
 
 async def close(tx: Transaction, conversation_id: str, now: datetime) -> None:
@@ -180,10 +268,14 @@ async def say(  # noqa: PLR0913 - the columns of a message
     run_id: str | None = None,
     quoted: Sequence[Json] = (),
     foreign: bool = False,
+    by: Attribution = NOBODY,
+    overheard: bool = False,
+    sorted_at: datetime | None = None,
 ) -> str:
-    """Store a message and return its id."""
-    message_id = new_sortable_id()
+    """Store a message and return its id, which sorts by `sorted_at`, by default now."""
+    message_id = new_sortable_id(sorted_at)
     row = {
+        **asdict(by),
         "id": message_id,
         "conversation_id": conversation_id,
         "role": role,
@@ -192,6 +284,7 @@ async def say(  # noqa: PLR0913 - the columns of a message
         "run_id": run_id,
         "quoted": list(quoted) or None,
         "foreign_content": foreign or bool(quoted),
+        "overheard": overheard,
         "created_at": now,
     }
     await tx.execute(_INSERT, row)
@@ -233,16 +326,80 @@ async def history(
     return kept[::-1]
 
 
+async def shared_history(
+    tx: Transaction, conversation_id: str, *, until: str, limit: int = 200
+) -> list[StoredMessage]:
+    """Return the messages of a shared conversation up to one of them, in order, since the reset.
+
+    An answer is placed behind the messages that its turn had read, before those that came
+    meanwhile: so what is sent to a model grows at its end only.
+    """
+    rows = await tx.execute(
+        select(
+            *_MESSAGES.columns,
+            func.coalesce(func.nullif(turns.c.seen_id, ""), messages.c.id).label("sort_id"),
+        )
+        .outerjoin(turns, turns.c.id == messages.c.turn_id)
+        .where(messages.c.conversation_id == conversation_id, messages.c.id <= until)
+        .order_by(messages.c.id.desc())
+        .limit(limit)
+    )
+    found = sorted(rows, key=lambda row: (row.sort_id, row.id), reverse=True)
+    kept = takewhile(lambda row: row.role != "reset", found)
+    return [_MESSAGES.of(row) for row in kept][::-1]
+
+
+async def newest_to_read(tx: Transaction, conversation_id: str, message_id: str) -> str:
+    """Return the id of the newest message that the turn of a message may read.
+
+    Messages that follow are read too, up to the first that waits for a turn of its own.
+    """
+    waiting = select(func.min(turns.c.message_id)).where(
+        turns.c.conversation_id == conversation_id,
+        turns.c.status == "queued",
+        turns.c.message_id > message_id,
+    )
+    newest = select(func.max(messages.c.id)).where(messages.c.conversation_id == conversation_id)
+    if (first := await tx.scalar(waiting)) is not None:
+        newest = newest.where(messages.c.id < first)
+    return await tx.scalar(newest) or message_id
+
+
+async def references(tx: Transaction, conversation_id: str) -> set[str]:
+    """Return the platform's ids of the messages that a conversation holds."""
+    of = (messages.c.conversation_id == conversation_id, messages.c.reference != "")
+    return {*await tx.scalars(select(messages.c.reference).where(*of))}
+
+
+async def looked_at(tx: Transaction, conversation_id: str) -> datetime | None:
+    """Return the time when the messages above the first mention were read."""
+    query = select(conversations.c.looked_at).where(conversations.c.id == conversation_id)
+    found: datetime | None = await tx.scalar(query)
+    return found
+
+
+async def mark_looked_at(tx: Transaction, conversation_id: str, now: datetime) -> None:
+    """Record that the messages above the first mention were read."""
+    await change(tx, conversations, conversations.c.id == conversation_id, looked_at=now)
+
+
 async def get(tx: Transaction, message_id: str) -> StoredMessage | None:
     """Return a message."""
     return await _MESSAGES.find_one(tx, messages.c.id == message_id)
 
 
-async def user_texts(tx: Transaction, conversation_id: str, limit: int) -> list[str]:
-    """Return the last texts of users in a conversation, newest first, with their quoted content."""
+async def user_texts(
+    tx: Transaction, conversation_id: str, user: Identity, limit: int
+) -> list[str]:
+    """Return a user's last texts in a conversation, newest first, with their quoted content."""
     rows = await tx.execute(
         select(messages.c.text, messages.c.quoted)
-        .where(messages.c.conversation_id == conversation_id, messages.c.role == "user")
+        .where(
+            messages.c.conversation_id == conversation_id,
+            messages.c.role == "user",
+            # Before version 0.2, messages had no author and conversations one user.
+            messages.c.author.in_((user.key, "")),
+        )
         .order_by(messages.c.id.desc())
         .limit(limit)
     )

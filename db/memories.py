@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 
 from db.database import Transaction
 from db.search import words_of
@@ -48,14 +48,18 @@ MEMORIES = UserTexts(Memory, memories)
 async def said_by(
     tx: Transaction, user: str, conversation_id: str, *, limit: int
 ) -> list[tuple[str, str]]:
-    """Return id and text of a user's last messages in a conversation of theirs, newest first."""
+    """Return id and text of a user's last messages in a conversation, newest first."""
     rows = await tx.execute(
         select(messages.c.id, messages.c.text)
         .join(conversations, conversations.c.id == messages.c.conversation_id)
         .where(
             messages.c.conversation_id == conversation_id,
             messages.c.role == "user",
-            conversations.c.user_id == user,
+            # Before version 0.2, messages had no author and conversations one user.
+            or_(
+                messages.c.author == user,
+                (messages.c.author == "") & (conversations.c.user_id == user),
+            ),
         )
         .order_by(messages.c.id.desc())
         .limit(limit)

@@ -45,6 +45,7 @@ KEPT = {
     "run_messages": "deleted with its run",
     "run_questions": "deleted with its run",
     "whiteboard": "deleted with its run",
+    "participants": "deleted with their conversation",
     "notes": "the user's own: kept until the user deletes it",
     "memories": "the user's own: kept until the user deletes it",
     "slack_installs": "kept until the app is removed from the workspace",
@@ -85,6 +86,7 @@ RULES = (
     Rule("runs", schedule_fires, schedule_fires.c.due_at),
     Rule("runs", schedules, schedules.c.ended_at),
     Rule("runs", todos, todos.c.updated_at),
+    Rule("context", messages, messages.c.created_at, only=messages.c.overheard),
     Rule("conversations", messages, messages.c.created_at),
     Rule("conversations", turns, turns.c.ended_at),
     Rule("conversations", listeners, listeners.c.last_event_at),
@@ -154,7 +156,7 @@ async def forget_unreferenced(tx: Transaction, table: Table, moment: datetime, a
         exists().where(other_key.parent == other_key.column)
         for other in metadata.sorted_tables
         for other_key in other.foreign_keys
-        if other_key.column.table is table
+        if other_key.column.table is table and other_key.ondelete != "CASCADE"
     ]
     if table is conversations:
         # The result of a run is stored in its conversation at its end.

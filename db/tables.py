@@ -7,6 +7,7 @@ from db.schema.conversations import (
     conversations,
     files,
     messages,
+    participants,
     turns,
     users,
 )
@@ -25,8 +26,8 @@ from db.schema.skills import (
 )
 
 __all__ = [
-    "approvals", "audit", "changes", "commands", "conversations", "files", "listeners",
-    "mcp_pins", "memories", "messages", "metadata", "notes", "outbox", "run_messages",
+    "approvals", "audit", "changes", "commands", "conversations", "files", "listeners", "mcp_pins",
+    "memories", "messages", "metadata", "notes", "outbox", "participants", "run_messages",
     "run_questions", "schedule_fires", "schedules", "seen_events", "skill_data", "slack_installs",
     "slack_states", "steps", "subagent_runs", "todos", "turns", "users", "web_addresses",
     "whiteboard", "workers",

@@ -1,10 +1,12 @@
 """To-do lists: one per conversation, and one per run."""
 
+import hashlib
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from sqlalchemy import select
 
+from bot.values import Identity
 from db.database import Transaction
 from db.rows import insert_into, remove
 from db.tables import todos
@@ -25,6 +27,13 @@ class Todo:
 def progress(items: list[Todo]) -> str:
     """Return the progress of a list as text."""
     return f"{sum(item.status == 'done' for item in items)} of {len(items)} done"
+
+
+def list_of(conversation_id: str, user: Identity, *, shared: bool) -> str:
+    """Return the id of the list of a user in a conversation."""
+    if not shared:
+        return conversation_id
+    return hashlib.blake2b(f"{conversation_id} {user.key}".encode(), digest_size=16).hexdigest()
 
 
 async def write(tx: Transaction, list_id: str, user: str, items: list[Todo], now: datetime) -> None:

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import Row, delete, func, insert, select
 
 from bot.values import Identity, Place, Role, new_sortable_id
 from db.database import Transaction
-from db.rows import PLACE, RowMapper, change, is_at, place_columns, remove
-from db.tables import conversations, messages, turns, users
+from db.rows import PLACE, RowMapper, change, is_at, owned_by, place_columns, remove
+from db.tables import conversations, messages, participants, turns, users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,12 @@ class Turn:
             already.
         role: The user's role at the time of the message.
         reply_message_id: The platform's id of the reply that has begun; empty for none.
-        model: The model of this conversation, as `provider/model`; empty for the default.
+        model: The model of this conversation, as `provider/model`; empty for the default. In a
+            shared conversation, each user has a model.
+        shared: Whether the conversation is shared by the users of the place.
+        number: The number of the user among the participants of a shared conversation; else 0.
+        seen_id: The newest message that the turn has read, of a shared conversation; empty before
+            its first attempt.
         sent_at: When its message was sent, if that was before the bot received it.
         input_tokens: Tokens that earlier attempts were charged, as `output_tokens`.
     """
@@ -42,6 +48,9 @@ class Turn:
     created_at: datetime
     sent_at: datetime | None
     model: str
+    shared: bool = False
+    number: int = 0
+    seen_id: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -54,7 +63,12 @@ class Turn:
 _TURNS = RowMapper(
     Turn,
     turns,
-    others={"user_name": users.c.name, "model": conversations.c.model},
+    others={
+        "user_name": users.c.name,
+        "model": func.coalesce(participants.c.model, conversations.c.model),
+        "shared": conversations.c.shared,
+        "number": func.coalesce(participants.c.number, 0),
+    },
     convert={"role": Role},
 )
 _ROUTE = [turns.c[name] for name in PLACE[:-1]]
@@ -114,31 +128,75 @@ async def withdraw(tx: Transaction, turn_id: str) -> None:
         await remove(tx, messages, messages.c.id == message_id)
 
 
+async def joinable(tx: Transaction, conversation_id: str, user: Identity) -> Turn | None:
+    """Return the turn of a user that waits in a conversation and that a message can join.
+
+    A turn with files that are being fetched is not joined.
+    """
+    turn_id = await tx.scalar(
+        select(turns.c.id)
+        .where(
+            turns.c.conversation_id == conversation_id,
+            turns.c.user_id == user.key,
+            turns.c.status == "queued",
+            turns.c.kind == "message",
+            turns.c.held_until.is_(None),
+        )
+        .with_for_update()
+    )
+    return await get(tx, turn_id) if turn_id else None
+
+
+async def join(tx: Transaction, turn_id: str, message_id: str, place: Place) -> bool:
+    """Let a waiting turn answer a further message of its user; `False` if it has begun."""
+    this = (turns.c.id == turn_id, turns.c.status == "queued")
+    return await change(tx, turns, *this, message_id=message_id, place_message=place.message)
+
+
+async def see(tx: Transaction, turn_id: str, message_id: str) -> None:
+    """Store the newest message that a turn has read."""
+    await change(tx, turns, turns.c.id == turn_id, seen_id=message_id)
+
+
 async def claim_next(tx: Transaction, conversation_id: str, now: datetime) -> str | None:
-    """Assign the conversation to its oldest queued turn, and return the turn's id.
+    """Assign the conversation to its next queued turn, and return the turn's id.
+
+    Each user's turns begin in order, and users take turns: the one who has waited longest since
+    the last turn is next.
 
     Returns:
-        `None` if the conversation is busy or has no queued turn, or that turn is delayed.
+        `None` if the conversation is busy or has no queued turn, or all are delayed.
     """
     # Locked until the commit: otherwise a turn that ends meanwhile sees no queued turn, this one
     # sees the conversation busy, and none begins. Inserts that refer to it are not blocked.
     this = conversations.c.id == conversation_id
     await tx.execute(select(conversations.c.id).where(this).with_for_update(key_share=True))
-    oldest = (
-        await tx.execute(
-            select(turns.c.id, turns.c.held_until)
-            .where(turns.c.conversation_id == conversation_id, turns.c.status == "queued")
-            .order_by(turns.c.id)
-            .limit(1)
-        )
-    ).first()
-    if oldest is None or (oldest.held_until is not None and oldest.held_until > now):
+    mine = turns.c.conversation_id == conversation_id
+    queued = await tx.execute(
+        select(turns.c.id, turns.c.user_id, turns.c.held_until)
+        .where(mine, turns.c.status == "queued")
+        .order_by(turns.c.id)
+    )
+    first = {row.user_id: row for row in reversed(queued.all())}
+    ready = [row for row in first.values() if row.held_until is None or row.held_until <= now]
+    if not ready:
         return None
+    served: dict[str, datetime] = {}
+    if len(ready) > 1:
+        theirs = turns.c.user_id.in_([row.user_id for row in ready])
+        newest = select(turns.c.user_id, func.max(turns.c.begun_at).label("at"))
+        rows = await tx.execute(newest.where(mine, theirs).group_by(turns.c.user_id))
+        served = {row.user_id: row.at for row in rows if row.at is not None}
+
+    def order(row: Row[Any]) -> tuple[bool, datetime | None, str]:
+        return row.user_id in served, served.get(row.user_id), row.id
+
+    chosen: str = min(ready, key=order).id
     free = conversations.c.active_turn_id.is_(None)
-    if not await change(tx, conversations, this, free, active_turn_id=oldest.id):
+    if not await change(tx, conversations, this, free, active_turn_id=chosen):
         return None
-    await change(tx, turns, turns.c.id == oldest.id, status="running")
-    return str(oldest.id)
+    await change(tx, turns, turns.c.id == chosen, status="running")
+    return chosen
 
 
 async def begin(
@@ -162,14 +220,20 @@ async def begin(
 
 async def get(tx: Transaction, turn_id: str) -> Turn | None:
     """Return a turn."""
-    query = _TURNS.query.join(conversations, conversations.c.id == turns.c.conversation_id)
+    query = _TURNS.query.join(
+        conversations, conversations.c.id == turns.c.conversation_id
+    ).outerjoin(
+        participants,
+        (participants.c.conversation_id == turns.c.conversation_id)
+        & (participants.c.author == turns.c.user_id),
+    )
     return await _TURNS.first(tx, query.where(turns.c.id == turn_id))
 
 
 async def active_of(
-    tx: Transaction, user_id: str, place: Place, *, before: str | None = None
+    tx: Transaction, user_id: str | None, place: Place, *, before: str | None = None
 ) -> Turn | None:
-    """Return the newest running turn of a user in a place.
+    """Return the newest running turn of a user in a place; of any user for `None`.
 
     Turns of conversations closed meanwhile are included; for a place without a thread, also turns
     in its threads.
@@ -186,7 +250,7 @@ async def active_of(
     turn_id = await tx.scalar(
         select(turns.c.id)
         .where(
-            turns.c.user_id == user_id,
+            *owned_by(turns, user_id),
             turns.c.status == "running",
             *is_at(turns, place, "channel", "place_channel"),
             *further,

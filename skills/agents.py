@@ -10,7 +10,7 @@ from bot.subagents.limits import SubagentSettings
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Json
-from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError
+from skills.base import Audience, Effects, Reach, Skill, Tool, ToolContext, ToolError
 from skills.declaration import BotServices, SkillDeclaration
 
 log = logging.getLogger(__name__)
@@ -72,6 +72,7 @@ def _tool(manager: SubagentManager, agents: Agents, agent: AgentDefinition) -> T
         auto_approved=True,
         foreign=True,
         private=True,
+        audience=Audience.PLACE,
         reach=Reach.CHANGES_OWN,
     )
 

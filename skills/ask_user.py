@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from bot.subagents.limits import SubagentSettings
-from skills.base import Effects, Reach, ToolContext, tool
+from skills.base import Audience, Effects, Reach, ToolContext, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 
 #: The question has its own deadline, and the clock of the run is paused meanwhile.
@@ -16,6 +16,7 @@ _BACKSTOP_SECONDS = 6 * 3600.0
     timeout_seconds=_BACKSTOP_SECONDS,
     foreign=False,
     private=False,
+    audience=Audience.PLACE,
     reach=Reach.CHANGES_OWN,
 )
 async def ask_user(

@@ -16,7 +16,7 @@ from bot.changes import Cause
 from bot.errors import ToolError
 from bot.values import Clock, Identity, Json, Place, Role
 
-__all__ = ["Effects", "Reach", "Skill", "Tool", "ToolContext", "ToolError", "tool"]
+__all__ = ["Audience", "Effects", "Reach", "Skill", "Tool", "ToolContext", "ToolError", "tool"]
 
 
 class Effects(StrEnum):
@@ -50,6 +50,16 @@ class Reach(StrEnum):
     ACTS_BEYOND = "acts_beyond"
 
 
+class Audience(StrEnum):
+    """The readers of the data that a tool reads."""
+
+    #: Everyone who reads the place: the web, the place's files, the runs started there.
+    PLACE = "place"
+    #: The user alone: notes, memories, a calendar, a personal service. Where the prompt holds words
+    #: of other people, the user is asked before each call.
+    PERSONAL = "personal"
+
+
 async def _unheard(message: str) -> None:
     """Discard a progress report of the main agent, which has no run card."""
 
@@ -80,6 +90,8 @@ class ToolContext:
             bot wrote: pages, files, results, other users' messages.
         private: Whether the prompt of the calling step holds private material: files, notes,
             memories, calendars, personal services, other places.
+        shared: Whether the users of the place share the conversation: its files are the place's.
+        others: Whether the prompt of the calling step holds words of other people.
         root_id: The id of the turn whose run makes the call; empty in the turn itself.
         agreed: Whether the user agreed to this call.
     """
@@ -101,6 +113,8 @@ class ToolContext:
     background: bool = False
     foreign: bool = False
     private: bool = False
+    shared: bool = False
+    others: bool = False
     root_id: str = ""
     agreed: bool = False
 
@@ -108,6 +122,11 @@ class ToolContext:
     def spares_former(self) -> bool:
         """True if the call must not push former versions out of the undo store."""
         return self.foreign and not self.agreed
+
+    @property
+    def files_of(self) -> str:
+        """The owner of the workspace: the user's key, or a key of the place if that is shared."""
+        return self.place.files_key if self.shared else self.user.key
 
     @property
     def root(self) -> str:
@@ -144,6 +163,7 @@ class Tool:
             definite (the one run that `last` denotes), and a description of the effect.
         foreign: Whether results hold content that neither the user nor the bot wrote.
         private: Whether results hold private material.
+        audience: The readers of the data that the tool reads.
         reach: The farthest that any call of the tool reaches.
         reach_of: Returns the reach of one call, if the calls of a tool differ (a new file, or one
             that replaces another). It runs before the call, and must not change anything.
@@ -166,6 +186,7 @@ class Tool:
     prepare: Prepare | None = None
     foreign: bool = True
     private: bool = True
+    audience: Audience = Audience.PERSONAL
     reach: Reach = Reach.ACTS_BEYOND
     reach_of: ReachOf | None = None
     reason_to_ask: ReasonToAsk | None = None
@@ -211,6 +232,7 @@ class ToolOptions(TypedDict, total=False):
     prepare: Prepare | None
     foreign: bool
     private: bool
+    audience: Audience
     reach: Reach
     reach_of: ReachOf | None
     reason_to_ask: ReasonToAsk | None
@@ -227,8 +249,8 @@ def tool(
 
     Without declared effects a tool is assumed to act on the outside world, and is never repeated
     after a crash; a tool that only reads should declare that. The other declarations default to the
-    cautious side: the results are foreign and private, and the tool acts beyond the place, or reads
-    beyond it if its effects are `Effects.NONE`.
+    cautious side: the results are foreign, private and for the user alone, and the tool acts beyond
+    the place, or reads beyond it if its effects are `Effects.NONE`.
     """
     if options.get("effects") is Effects.NONE:
         options.setdefault("reach", Reach.READS_BEYOND)

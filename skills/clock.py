@@ -4,7 +4,7 @@ from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from bot.agent.settings import AgentSettings
-from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
+from skills.base import Audience, Effects, Reach, Skill, ToolContext, ToolError, tool
 from skills.declaration import SkillDeclaration
 
 
@@ -12,7 +12,13 @@ def build(zone: str) -> Skill:
     """Return the skill that tells the time, by default in this zone."""
     default = zone
 
-    @tool(effects=Effects.NONE, foreign=False, private=False, reach=Reach.READS_HERE)
+    @tool(
+        effects=Effects.NONE,
+        foreign=False,
+        private=False,
+        audience=Audience.PLACE,
+        reach=Reach.READS_HERE,
+    )
     async def current_time(
         context: ToolContext,
         zone: Annotated[str, "Such as Europe/Paris"] = default,

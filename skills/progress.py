@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from skills.base import Effects, Reach, ToolContext, tool
+from skills.base import Audience, Effects, Reach, ToolContext, tool
 from skills.declaration import SkillDeclaration, SkillParts
 
 
@@ -11,6 +11,7 @@ from skills.declaration import SkillDeclaration, SkillParts
     auto_approved=True,
     foreign=False,
     private=False,
+    audience=Audience.PLACE,
     reach=Reach.CHANGES_OWN,
 )
 async def report_progress(

@@ -12,7 +12,7 @@ from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller, Run, RunRequest, Spawned
 from bot.values import Json, short
-from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Audience, Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 from skills.declaration import BotServices, SkillDeclaration
 
 GUIDE = """\
@@ -61,6 +61,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
         effects=Effects.REPEATABLE,
         auto_approved=True,
         subjects=agent_meant,
+        audience=Audience.PLACE,
         reach=Reach.CHANGES_OWN,
     )
 
@@ -136,6 +137,7 @@ def _watching(records: Records) -> tuple[Tool, ...]:
         effects=Effects.NONE,
         foreign=True,
         private=True,
+        audience=Audience.PLACE,
         reach=Reach.READS_HERE,
     )
 
@@ -212,6 +214,7 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
         effects=Effects.REPEATABLE,
         foreign=False,
         private=False,
+        audience=Audience.PLACE,
         reach=Reach.ACTS_BEYOND,
     )
 

@@ -8,7 +8,7 @@ from bot.agent.sanitizer import escape_for_model, one_line, stored
 from db import todos
 from db.database import Database
 from db.todos import Todo, progress
-from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
+from skills.base import Audience, Effects, Reach, Skill, ToolContext, ToolError, tool
 from skills.declaration import SkillDeclaration
 
 MOST_ITEMS = 50
@@ -37,6 +37,7 @@ def build(database: Database) -> Skill:
         auto_approved=True,
         foreign=False,
         private=False,
+        audience=Audience.PLACE,
         reach=Reach.CHANGES_OWN,
     )
     async def todo_write(context: ToolContext, items: list[TodoItem]) -> str:
@@ -56,7 +57,13 @@ def build(database: Database) -> Skill:
         await context.report(summary(found))
         return f"Written: {progress(found)}."
 
-    @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_HERE)
+    @tool(
+        effects=Effects.NONE,
+        foreign=True,
+        private=True,
+        audience=Audience.PLACE,
+        reach=Reach.READS_HERE,
+    )
     async def todo_read(context: ToolContext) -> str:
         """Read your list of things to do."""
         async with database.snapshot() as tx:
@@ -82,7 +89,8 @@ def summary(items: list[Todo]) -> str:
 
 def _list(context: ToolContext) -> str:
     """Return the id of the list: the run's or the conversation's. No argument can change it."""
-    return context.run_id or context.conversation_id
+    here = todos.list_of(context.conversation_id, context.user, shared=context.shared)
+    return context.run_id or here
 
 
 SKILL = SkillDeclaration(build=lambda services: build(services.database))

@@ -14,7 +14,7 @@ from bot.values import Clock, Json, short
 from db import changes, whiteboard
 from db.database import Database, Transaction
 from db.whiteboard import MOST_CHARACTERS
-from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Audience, Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 
 #: The result of reading a missing key.
@@ -246,6 +246,7 @@ def _decorators(
         effects=Effects.NONE,
         foreign=True,
         private=True,
+        audience=Audience.PLACE,
         reach=Reach.READS_HERE,
     )
     writes = tool(
@@ -254,6 +255,7 @@ def _decorators(
         auto_approved=True,
         foreign=False,
         private=False,
+        audience=Audience.PLACE,
         reach=Reach.DESTROYS,
         reach_of=reach_of,
     )

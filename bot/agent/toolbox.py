@@ -17,7 +17,7 @@ from bot.errors import BotError, FencedError, LeftError, ToolError
 from bot.models.base import ToolDescription
 from bot.tasks import Tasks
 from bot.values import Json
-from skills.base import Effects, Reach, Tool, ToolContext
+from skills.base import Audience, Effects, Reach, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +31,7 @@ TIME_IS_UP = "Not finished: the time of this work is up."
 REQUIRED = "Permission required: {reason}. Subagents cannot request user permission."
 BROKEN = "{} failed on our side. Try another way, or go on without it."
 FOREIGN = "the conversation holds content that neither you nor the bot wrote"
+OTHERS = "others take part in this conversation, and this reads or changes what is yours alone"
 DESTROYS = f"not everything could be restored afterwards, and {FOREIGN}"
 NOBODY = "{} needs a user's yes, and there is no one to ask: it was not done."
 FAILED = "{} failed on our side: it was not done."
@@ -218,6 +219,8 @@ class Toolbox:
             return Verdict(Decision.ALLOW)
         if verdict.decision is ASK or tool.needs_confirmation:
             return Verdict(ASK, verdict.reason)
+        if context.others and tool.audience is Audience.PERSONAL:
+            return Verdict(ASK, OTHERS)
         if context.foreign:
             # If the reach of the call cannot be determined, the farthest reach of the tool counts.
             reach = tool.reach

@@ -10,6 +10,7 @@ from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSetting
 from bot.conversations.access import AccessSettings
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import CatchUpSettings
+from bot.conversations.sharing import ConversationSettings
 from bot.disk import DiskReserve, DiskSettings
 from bot.models.catalog import ModelSettings
 from bot.net.settings import FetchSettings
@@ -61,6 +62,9 @@ class CoreConfig(Settings):
 
     access: AccessSettings = AccessSettings()
     """The users who may talk to the bot, and its admins."""
+
+    conversations: ConversationSettings = ConversationSettings()
+    """The conversations in threads and channels: docs/threads.md."""
 
     catch_up: CatchUpSettings = CatchUpSettings()
     """The messages that were sent while the bot was not listening."""

@@ -1,12 +1,16 @@
 """Handles the commands about the conversation."""
 
+from bot.agent.sanitizer import one_line
 from bot.catalog.agents import described
 from bot.conversations.access import has_admin_powers
 from bot.conversations.command_lines import CommandSpec, CommandTable
 from bot.conversations.commands import CommandCall
 from bot.platforms.base import CommandReply
+from bot.values import ConversationMode
 from db import commands as stored
 from db import conversations, turns
+
+NOT_YOURS = "Only {name} or an admin can stop this."
 
 
 async def new(call: CommandCall) -> CommandReply:
@@ -14,7 +18,9 @@ async def new(call: CommandCall) -> CommandReply:
     bot, caller = call.bot, call.caller
     async with bot.database.transaction() as tx:
         await stored.apply(tx, caller.command_id, bot.now())
-        found = await conversations.find(tx, caller.user, caller.place)
+        found = await conversations.find(
+            tx, caller.user, caller.place, ConversationMode(shared=caller.shared)
+        )
         if found is not None:
             await conversations.close(tx, found, bot.now())
     return CommandReply(text="A new conversation. Runs that are going on will report here.")
@@ -25,7 +31,7 @@ async def model(call: CommandCall) -> CommandReply:
     bot, caller, name = call.bot, call.caller, call.get("name")
     if not name:
         async with bot.database.snapshot() as tx:
-            earlier = await conversations.model_of(tx, caller.conversation_id)
+            earlier = await conversations.model_of(tx, caller.conversation_id, caller.user)
         chosen = bot.models.kept(earlier)
         lines = [
             f"- `{each}`" + " ← answers here" * (each == chosen) for each in bot.models.names()
@@ -36,7 +42,9 @@ async def model(call: CommandCall) -> CommandReply:
     chosen = bot.models.named("" if default else name)
     async with bot.database.transaction() as tx:
         await stored.apply(tx, caller.command_id, bot.now())
-        await conversations.choose_model(tx, caller.conversation_id, "" if default else chosen)
+        await conversations.choose_model(
+            tx, caller.conversation_id, caller.user, "" if default else chosen
+        )
     return CommandReply(text=f"From now on `{chosen}` answers here. Runs keep their own model.")
 
 
@@ -49,7 +57,13 @@ async def stop(call: CommandCall) -> CommandReply:
         active = await turns.active_of(
             tx, caller.user.key, caller.place, before=caller.command_id or None
         )
+        other = None
+        if active is None and caller.shared:
+            other = await turns.active_of(tx, None, caller.place, before=caller.command_id or None)
+            active = other if has_admin_powers(caller) else None
         stopped = active is not None and await turns.request_stop(tx, active.id, bot.now())
+    if other is not None and active is None:
+        return CommandReply(text=NOT_YOURS.format(name=one_line(other.user_name, 60)), failed=True)
     if active is None or not stopped:
         return CommandReply(text="Nothing is being answered. `/subagents stop ID` stops a run.")
     bot.turns.stop(active.id)

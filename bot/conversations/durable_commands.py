@@ -9,13 +9,14 @@ from bot.agent.sanitizer import one_line
 from bot.conversations import inbound
 from bot.conversations.access import is_private
 from bot.conversations.commands import CommandRunner
+from bot.conversations.sharing import ConversationSettings
 from bot.errors import DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Role, new_sortable_id
 from db import commands as stored
-from db import conversations, users
+from db import conversations, participants, users
 from db.commands import StoredCommand
 from db.database import Database, Transaction, patiently
 
@@ -51,6 +52,7 @@ class DurableCommands:
     tasks: Tasks
     worker_id: str
     tell: Callable[[Place, Identity, str], None]
+    sharing: ConversationSettings
     now: Clock
     _under_way: set[str] = field(default_factory=set)
 
@@ -62,12 +64,15 @@ class DurableCommands:
 
         async def put(tx: Transaction) -> StoredCommand:
             await users.ensure_user(tx, incoming.user, incoming.user_name, self.now())
-            here = (tx, incoming.user, incoming.place)
+            user, place, mode = incoming.user, incoming.place, self.sharing.at(incoming.place)
             conversation_id = (
-                await conversations.find_or_open(*here, self.now())
+                await conversations.find_or_open(tx, user, place, self.now(), mode)
                 if opens
-                else await conversations.find(*here)
+                else await conversations.find(tx, user, place, mode)
             )
+            if mode.shared and conversation_id:
+                name = one_line(incoming.user_name, participants.NAME_LENGTH)
+                await participants.join(tx, conversation_id, user.key, name)
             command = StoredCommand(
                 id=command_id,
                 user=incoming.user,
@@ -152,6 +157,7 @@ class DurableCommands:
                 typed=True,
                 conversation_id=command.conversation_id,
                 command_id=command.id,
+                shared=self.sharing.at(command.place).shared,
             ),
         )
 

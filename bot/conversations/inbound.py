@@ -13,19 +13,22 @@ from typing import NamedTuple, TypeVar
 
 from bot.agent.journal import only_step
 from bot.agent.plain import quotes
+from bot.agent.sanitizer import one_line
 from bot.conversations import foreign_content
 from bot.conversations.access import AccessSettings, spelled
 from bot.conversations.announcements import Notices
 from bot.conversations.chat_commands import greeting
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.files import AttachmentSettings, not_read_yet, take
+from bot.conversations.sharing import ConversationSettings
 from bot.engine import Engine
 from bot.errors import NotAllowedError
 from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply, Incoming
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, Role
-from db import conversations, steps, turns, users
+from bot.values import Clock, Identity, Place, Role
+from db import conversations, participants, steps, turns, users
+from db.conversations import Attribution
 from db.database import Database, Transaction
 
 log = logging.getLogger(__name__)
@@ -86,12 +89,34 @@ async def store(
 
 
 class _Queued(NamedTuple):
-    """A stored message with its turn, and the turn that starts now, if any."""
+    """A stored message with its turn, and the turn that starts now, if any.
+
+    `joined` is the place of the earlier message of a turn that now answers this one as well.
+    """
 
     message_id: str
     conversation_id: str
     turn_id: str
     starts: str | None
+    joined: Place | None = None
+
+
+async def _attribution(
+    tx: Transaction, conversation_id: str, incoming: Incoming, *, shared: bool
+) -> Attribution:
+    """Return the author of a message, who takes part in a shared conversation from now on."""
+    author, number, shown = incoming.user.key, 0, ""
+    if shared:
+        name = one_line(incoming.user_name, participants.NAME_LENGTH)
+        number, shown = await participants.join(tx, conversation_id, author, name)
+    return Attribution(
+        author=author,
+        author_number=number,
+        author_name=shown,
+        reference=incoming.place.message,
+        reply_to=incoming.reply_to,
+        said_at=incoming.said_at,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +128,7 @@ class TurnQueue:
     tasks: Tasks
     notices: Notices
     attachments: AttachmentSettings
+    sharing: ConversationSettings
     now: Clock
 
     async def put(
@@ -121,13 +147,13 @@ class TurnQueue:
         Returns:
             The refusal of a message of which nothing could be accepted; `None` for any other.
         """
-        place, now = incoming.place, self.now()
+        place, now, mode = incoming.place, self.now(), self.sharing.at(incoming.place)
         text = incoming.text if kind == "message" else ONLY_A_MENTION
         notes = not_read_yet(incoming.files).notes if incoming.files else ()
 
         async def effect(tx: Transaction) -> _Queued:
             await users.ensure_user(tx, incoming.user, incoming.user_name, now)
-            conversation_id = await conversations.find_or_open(tx, incoming.user, place, now)
+            conversation_id = await conversations.find_or_open(tx, incoming.user, place, now, mode)
             message_id = await conversations.say(
                 tx,
                 conversation_id,
@@ -136,7 +162,12 @@ class TurnQueue:
                 now=now,
                 quoted=foreign_content.stored([*incoming.quoted, *notes]),
                 foreign=quotes(text),
+                by=await _attribution(tx, conversation_id, incoming, shared=mode.shared),
             )
+            if mode.shared and kind == "message" and not incoming.files:
+                waiting = await turns.joinable(tx, conversation_id, incoming.user)
+                if waiting is not None and await turns.join(tx, waiting.id, message_id, place):
+                    return _Queued(message_id, conversation_id, waiting.id, None, waiting.place)
             turn_id = await turns.add(
                 tx,
                 conversation_id,
@@ -161,9 +192,40 @@ class TurnQueue:
         queued = await store(self.database, incoming, effect, self.now)
         if queued is None:
             return None
+        if queued.joined is not None:
+            self.notices.answered(queued.joined)
         self.notices.acknowledge(place)
         self._start(queued.starts, place.platform)
         return await self._add_files(incoming, queued) if incoming.files else None
+
+    async def overhear(self, incoming: Incoming, *, by_bot: bool) -> bool:
+        """Store a message that is not for the bot, in the shared conversation of its place.
+
+        Returns:
+            True if it is stored, now or before; False if there is no such conversation.
+        """
+        mode = self.sharing.at(incoming.place)
+        text = incoming.text or "".join(f"[file] {each.name}" for each in incoming.files)
+        if not mode.shared or not (text or incoming.quoted):
+            return False
+
+        async def effect(tx: Transaction) -> bool:
+            found = await conversations.find(tx, incoming.user, incoming.place, mode)
+            if found is not None and await conversations.hold(tx, found):
+                await conversations.say(
+                    tx,
+                    found,
+                    role="bot" if by_bot else "user",
+                    text=text,
+                    now=self.now(),
+                    quoted=foreign_content.stored(incoming.quoted),
+                    foreign=True,
+                    by=await _attribution(tx, found, incoming, shared=True),
+                    overheard=True,
+                )
+            return found is not None
+
+        return await store(self.database, incoming, effect, self.now) is not False
 
     async def _add_files(self, incoming: Incoming, queued: _Queued) -> CommandReply | None:
         """Fetch and store the files of a message, and release its turn or withdraw it."""

@@ -13,6 +13,7 @@ from bot.conversations.commands import ChatCommand
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.gaps import MARGIN, CatchUpSettings, quote
 from bot.conversations.inbound import TurnQueue, authorise
+from bot.conversations.sharing import ConversationSettings
 from bot.errors import NotAllowedError
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.messages import Missed
@@ -20,7 +21,7 @@ from bot.run_texts import status_text
 from bot.subagents.active import ActiveRuns
 from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, Place, Role
-from db import conversations, outbox, runs, turns, workers
+from db import conversations, outbox, runs, shared_threads, turns, workers
 from db.database import Database
 
 MAX_MESSAGE = 50_000
@@ -51,6 +52,7 @@ class Orchestrator:
     turns: ActiveRuns
     catch_up: CatchUpSettings
     listen_for: timedelta
+    sharing: ConversationSettings
     now: Clock
 
     @property
@@ -139,15 +141,29 @@ class Orchestrator:
     async def listens(self, user: Identity, place: Place) -> bool:
         """Return True if this user's messages in this place need no mention of the bot.
 
-        That is so after a recent message of the conversation, and while a run asks the user.
+        That is so after a recent message of the conversation, and while a run asks the user. Where
+        several people have spoken, it is so for a short time after a turn of this user, until
+        another person speaks.
         """
         if is_blocked(user, self.access):
             return False
+        last, window = None, self.listen_for
         async with self.database.snapshot() as tx:
-            last = await conversations.last_word(tx, user, place)
-        if last is not None and self.now() - last <= self.listen_for:
+            if not self.sharing.at(place).shared:
+                last = await conversations.last_word(tx, user, place)
+            elif (course := await shared_threads.course(tx, user, place)) is not None:
+                if not course.others:
+                    last = course.last_at
+                elif not course.interrupted:
+                    last, window = course.turn_at, timedelta(minutes=self.sharing.listen_minutes)
+        if last is not None and self.now() - last <= window:
             return True
         return bool(await self.answers.open_in(user, place))
+
+    async def overhear(self, incoming: Incoming, *, by_bot: bool = False) -> bool:
+        """Store a message that is not for the bot, as context; return True if it is stored."""
+        text = plain(incoming.text, limit=None).strip()[:MAX_MESSAGE]
+        return await self.queue.overhear(replace(incoming, text=text), by_bot=by_bot)
 
     async def overview(self, user: Identity) -> Overview:
         """Return a user's runs, usage and agents.

@@ -50,6 +50,7 @@ class Retention:
             "runs": now - timedelta(days=kept.runs_days),
             "steps": now - timedelta(days=kept.steps_days),
             "conversations": now - timedelta(days=kept.conversations_days),
+            "context": now - timedelta(days=kept.context_days),
             "files": now - timedelta(days=kept.files_days),
             "undo": now - timedelta(days=kept.undo_days),
             "undelivered": now - timedelta(days=kept.undelivered_days),

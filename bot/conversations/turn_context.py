@@ -14,13 +14,15 @@ from bot.agent.settings import AgentSettings
 from bot.catalog.agents import Agents, described
 from bot.conversations import foreign_content
 from bot.conversations.access import own_scope
+from bot.conversations.attribution import SHARED, attributed, authors
 from bot.conversations.foreign_content import MessageFiles
+from bot.conversations.thread_reader import ThreadReader
 from bot.run_texts import status_text
 from bot.subagents.requests import FOREIGN, Caller
 from bot.values import Clock, Place, short
-from db import conversations, memories, outbox, run_questions, runs, todos
+from db import conversations, memories, outbox, run_questions, runs, todos, turns
 from db.conversations import StoredMessage
-from db.database import Database
+from db.database import Database, Transaction
 from db.memories import Memory, fitting
 from db.runs import Run
 from db.turns import Turn
@@ -48,12 +50,14 @@ class Beginning:
     Attributes:
         foreign: Whether the messages hold content that neither the user nor the bot wrote.
         private: Whether the messages hold private material.
+        others: Whether the messages hold words of other people.
         away: The MCP servers whose tools the turn lacks.
     """
 
     messages: list[Message]
     foreign: bool
     private: bool
+    others: bool = False
     away: tuple[str, ...] = ()
 
 
@@ -71,6 +75,7 @@ class TurnContext:
     agents: Agents
     guides: Callable[[], Iterable[str]]
     servers_away: Callable[[], Awaitable[Sequence[str]]]
+    reader: ThreadReader
     now: Clock
 
     def prompt(self, turn: Turn) -> str:
@@ -81,16 +86,19 @@ class TurnContext:
     async def begin(self, turn: Turn) -> Beginning:
         """Return the history and the newest message, with the state of the user's runs.
 
-        The state precedes the message and is not stored in the history. In a place with several
-        readers it names only runs that all of them can read. A summary has no tools of MCP servers,
-        so its state names no servers.
+        The state is not stored in the history. In a personal conversation it precedes the newest
+        message; in a shared one it is a message of its own behind the history. In a place with
+        several readers it names only runs that all of them can read, and no memories. A summary
+        has no tools of MCP servers, so its state names no servers.
         """
         away = () if turn.kind == "summary" else tuple(await self.servers_away())
+        unread = await self.reader.read(turn) if turn.shared else ""
+        if turn.shared:
+            turn = await self._seen(turn)
         scope = own_scope(Caller(user=turn.user, role=turn.role, place=turn.place))
         async with self.database.snapshot() as tx:
-            past = await conversations.history(tx, turn.conversation_id, before=turn.message_id)
-            newest = await conversations.get(tx, turn.message_id)
-            spoken = [item.id for item in past if item.role == "user"]
+            past, newest = await _read(tx, turn)
+            spoken = [item.id for item in past if item.role == "user" and item.id != newest.id]
             room = int(self.settings.context_tokens * FILE_CHARACTERS_PER_TOKEN)
             sent = await foreign_content.read(tx, [*spoken, turn.message_id], room)
             active = await runs.active(tx, scope.owner, read_in=scope.read_in, limit=20)
@@ -102,38 +110,96 @@ class TurnContext:
             waiting = await outbox.undelivered(
                 tx, turn.user.key, read_in=scope.read_in, limit=UNDELIVERED
             )
-            remembered = await memories.MEMORIES.newest(tx, turn.user.key)
-            todo = await todos.read(tx, turn.conversation_id, turn.user.key)
-        text = foreign_content.with_quotes(newest.text, newest.quoted) if newest else ""
-        memories_shown = _remembered(remembered, newest.text if newest else "")
+            remembered = [] if turn.shared else await memories.MEMORIES.newest(tx, turn.user.key)
+            todo_list = todos.list_of(turn.conversation_id, turn.user, shared=turn.shared)
+            todo = await todos.read(tx, todo_list, turn.user.key)
+        memories_shown = _remembered(remembered, newest.text)
         zone = ZoneInfo(self.settings.timezone)
+        time = f"{self.now().astimezone(zone):%A %d %B %Y, %H:%M} ({self.settings.timezone})"
+        speaker = f"u{turn.number}"
+        users = f"You are talking with {escape_for_model(one_line(turn.user_name, 60))}."
+        if turn.shared:
+            users = " ".join(filter(None, (SHARED.format(user=speaker), unread)))
         block = situation(
-            time=f"{self.now().astimezone(zone):%A %d %B %Y, %H:%M} ({self.settings.timezone})",
-            user=escape_for_model(one_line(turn.user_name, 60)),
+            head=f"Now: {time}. {users}",
             active=[_line(run, asked.get(run.id, "")) for run in active],
             recent=[_line(run) for run in recent],
             undelivered=_undelivered(waiting),
             memories=memories_shown,
             todo=todos.progress(todo) if todo else "",
             away=away,
+            last=f"You answer {speaker} now." if turn.shared else "",
         )
-        if turn.kind == "summary":
-            text = SUMMARISE + text
         files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
         own = files.get(turn.message_id, MessageFiles())
-        messages = [*_history(past, files), UserMessage(block + own.blocks + text, own.images)]
+        if turn.shared:
+            summary = SUMMARISE if turn.kind == "summary" else ""
+            messages = [*_shared_history(past, files, zone), UserMessage(summary + block)]
+        else:
+            text = foreign_content.with_quotes(newest.text, newest.quoted)
+            text = (SUMMARISE if turn.kind == "summary" else "") + text
+            messages = [*_history(past, files), UserMessage(block + own.blocks + text, own.images)]
         of_runs = [*active, *recent]
+        others = any(item.author_number not in {0, turn.number} for item in past)
         return Beginning(
             messages=messages,
             away=away,
-            foreign=bool(files or waiting or asked)
-            or any(item.foreign or item.run_id for item in (*past, newest) if item)
+            others=others,
+            foreign=bool(files or waiting or asked or others)
+            or any(item.foreign or item.run_id for item in (*past, newest))
             or any(run.metadata.get(FOREIGN) for run in of_runs),
             # Approved calls may hold material that the turn that asked had read.
             private=bool(files or memories_shown or turn.kind == "confirmed")
             or any(run.conversation_id != turn.conversation_id for run in of_runs)
             or any(_route(item.place) != _route(turn.place) for item in waiting),
         )
+
+    async def _seen(self, turn: Turn) -> Turn:
+        """Return a turn of a shared conversation with the newest message that it reads.
+
+        A later attempt reads no more than the first.
+        """
+        if turn.seen_id:
+            return turn
+        async with self.database.transaction() as tx:
+            seen = await conversations.newest_to_read(tx, turn.conversation_id, turn.message_id)
+            await turns.see(tx, turn.id, seen)
+        return replace(turn, seen_id=seen)
+
+
+async def _read(tx: Transaction, turn: Turn) -> tuple[list[StoredMessage], StoredMessage]:
+    """Return the history of a turn, and the message that it answers.
+
+    The history of a shared conversation includes that message.
+    """
+    newest = await conversations.get(tx, turn.message_id)
+    if newest is None:
+        newest = StoredMessage(
+            id=turn.message_id, role="user", text="", run_id=None, created_at=turn.created_at
+        )
+    if turn.shared:
+        seen = max(turn.seen_id, turn.message_id)
+        return await conversations.shared_history(tx, turn.conversation_id, until=seen), newest
+    return await conversations.history(tx, turn.conversation_id, before=turn.message_id), newest
+
+
+def _shared_history(
+    past: Sequence[StoredMessage], files: Mapping[str, MessageFiles], zone: ZoneInfo
+) -> list[Message]:
+    """Return the history of a shared conversation as messages; it begins with a user."""
+    known = authors(past)
+    messages: list[Message] = []
+    for item in dropwhile(lambda item: item.role == "assistant", past):
+        own = files.get(item.id, MessageFiles())
+        if item.role == "assistant":
+            if item.text.strip():
+                messages.append(Answer(text=item.text))
+        elif item.author_number:
+            messages.append(UserMessage(attributed(item, known, zone, own.blocks), own.images))
+        else:
+            text = foreign_content.with_quotes(item.text, item.quoted)
+            messages.append(UserMessage(own.blocks + text, own.images))
+    return messages
 
 
 def _history(past: Sequence[StoredMessage], files: Mapping[str, MessageFiles]) -> list[Message]:

@@ -221,6 +221,8 @@ class Turns:
                 now=self.now,
                 foreign=beginning.foreign,
                 private=beginning.private,
+                shared=turn.shared,
+                others=beginning.others,
             ),
             spent_before=turn.tokens,
         )

@@ -8,7 +8,7 @@ from bot.changes import Cause, ChangeStore, OwnChange, handle, is_meant, time_of
 from bot.errors import BadRequestError, NotFoundError
 from bot.platforms.base import CommandReply
 from bot.subagents.requests import Caller
-from bot.values import Clock, Identity, short
+from bot.values import Clock, Identity, Place, short
 from db import changes, commands, runs
 from db.changes import Restorer, StoredChange, fingerprint
 from db.database import Database
@@ -44,7 +44,7 @@ class Undo:
         typed = words.strip().strip("`").lower()
         found: list[Change] = []
         for store in self.stores:
-            found += await store.changes(caller.user)
+            found += await store.changes(caller.user, _shared_place(caller))
         async with self.database.snapshot() as tx:
             found += await changes.newest(tx, caller.user.key)
         found = [change for change in found if not change.undone]
@@ -67,7 +67,8 @@ class Undo:
         """
         if not caller.command_id:
             return None
-        found = [each for store in self.stores for each in await store.changes(caller.user)]
+        place = _shared_place(caller)
+        found = [each for store in self.stores for each in await store.changes(caller.user, place)]
         mine = next((each for each in found if each.cause.work_id == caller.command_id), None)
         if mine is None:
             return None
@@ -134,6 +135,10 @@ class Undo:
             )
         done = "Deleted" if change.before is None else "Restored"
         return CommandReply(text=f"{done} {change.title}. {text}{_taken_back_by(undo.id)}")
+
+
+def _shared_place(caller: Caller) -> Place | None:
+    return caller.place if caller.shared else None
 
 
 def _meant(typed: str, found: Sequence[Change]) -> Change:

@@ -40,6 +40,7 @@ _LONGEST_QUOTE = 160
 _LOOKS, _LOOK_PACES = 7, 10
 _VERBS = ("research", "compare", "check", "explore", "summarise", "summarize", "study", "write")
 _LEADING = {"research", "study", "look", "up", "find", "out", "about", "the", "a", "an", "on"}
+_ATTRIBUTED = re.compile(r"<message [^<>]*>\n(?P<body>.*)\n</message>", re.DOTALL)
 _FILE = re.compile(r'<user_file name="([^"]*)"')
 _CALL_ID = re.compile(r"call_(\d+)")
 _RESULT = re.compile(r"<subagent_result[^>]*>\s*(.*?)\s*</subagent_result>", re.DOTALL)
@@ -127,16 +128,25 @@ def decide(question: Question) -> DemoStep:
             for each in messages[-1].results
         ]
         return _final("\n".join(lines if len(lines) == 1 else [f"- {line}" for line in lines]))
-    texts = [message.text for message in messages if isinstance(message, UserMessage)]
-    files, _, words = (texts[-1] if texts else "").rpartition("</user_file>")
+    files, _, words = _newest(messages).rpartition("</user_file>")
     names = [html.unescape(name) for name in _FILE.findall(files)]
-    step = _obey(
-        words.rpartition("</situation>")[2].strip(), tools if question.tools_allowed else set()
-    )
+    step = _obey(words.strip(), tools if question.tools_allowed else set())
     if not names:
         return step
     seen = f"I see {counted(len(names), 'file')}: {', '.join(names)}."
     return DemoStep(f"{seen}\n\n{step.text}".strip(), step.calls)
+
+
+def _newest(messages: Sequence[Message]) -> str:
+    """Return the newest text of a user, as it was sent."""
+    texts = (
+        message.text.rpartition("</situation>")[2].strip()
+        for message in reversed(messages)
+        if isinstance(message, UserMessage)
+    )
+    newest = next(filter(None, texts), "")
+    attributed = _ATTRIBUTED.fullmatch(newest)
+    return html.unescape(attributed["body"]) if attributed else newest
 
 
 def _obey(words: str, tools: set[str]) -> DemoStep:

@@ -350,6 +350,18 @@ class InboundHandler(Protocol):
         """Return True if this user needs no mention here: a recent message or an open question."""
         ...
 
+    async def overhear(self, incoming: Incoming, *, by_bot: bool = False) -> bool:
+        """Store a message that is not for the bot, as context for later turns.
+
+        Args:
+            incoming: The message.
+            by_bot: Whether another bot wrote it.
+
+        Returns:
+            True if it is stored: the place has a shared conversation.
+        """
+        ...
+
     async def missed(self, platform: str, listener: str) -> Missed | None:
         """Return the places to read after a gap of a connection; `None` without a gap."""
         ...

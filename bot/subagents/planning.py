@@ -14,9 +14,8 @@ from bot.subagents.requests import (
     ASKED_MODEL,
     BUDGET_SOURCE,
     CONTINUES,
-    FOREIGN,
+    ORIGINS,
     OWN_WORKSPACE,
-    PRIVATE,
     ROOT,
     Caller,
     RunRequest,
@@ -134,7 +133,7 @@ class RunPlanner:
         minutes = run.timeout_ms if run.mode == "async" else 0
         metadata = {
             name: run.metadata[name]
-            for name in ("permissions", FOREIGN, PRIVATE, BUDGET_SOURCE, ASKED_MODEL)
+            for name in ("permissions", *ORIGINS, BUDGET_SOURCE, ASKED_MODEL)
             if name in run.metadata
         }  # fmt: skip
         if apart := run.metadata.get(OWN_WORKSPACE):
@@ -256,8 +255,7 @@ def _metadata(request: RunRequest, definition: AgentDefinition, caller: Caller) 
     if definition.workspace == "run":
         metadata[OWN_WORKSPACE] = True
     # The task may pass on content of the prompt that it was written from.
-    flags = {FOREIGN: caller.foreign, PRIVATE: caller.private}
-    metadata |= {name: True for name, is_set in flags.items() if is_set}
+    metadata |= caller.origins
     if caller.root_id:
         metadata[ROOT] = caller.root_id
     if request.provider or request.model:

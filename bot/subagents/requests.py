@@ -11,6 +11,11 @@ from skills.base import ToolContext
 #: Keys of a run's metadata: the task was written from a prompt with foreign content, or with
 #: private material.
 FOREIGN, PRIVATE = "foreign", "private"
+#: Keys of a run's metadata: it was started in a shared conversation; the task was written from a
+#: prompt with words of other people.
+SHARED, OTHERS = "shared", "others"
+#: The keys that a run's continuation takes over.
+ORIGINS = (FOREIGN, PRIVATE, SHARED, OTHERS)
 #: Key of a run's metadata: the turn that began the work to which the run belongs.
 ROOT = "root_id"
 #: Key of a run's metadata: the run that this one continues.
@@ -39,6 +44,8 @@ class Caller:
             a crash maps to the same run and the same message.
         foreign: Whether the caller's prompt holds content that neither the user nor the bot wrote.
         private: Whether the caller's prompt holds private material.
+        shared: Whether the users of the place share the conversation.
+        others: Whether the caller's prompt holds words of other people.
     """
 
     user: Identity
@@ -55,6 +62,14 @@ class Caller:
     command_id: str = ""
     foreign: bool = False
     private: bool = False
+    shared: bool = False
+    others: bool = False
+
+    @property
+    def origins(self) -> dict[str, bool]:
+        """The metadata of a run on the origin of its task."""
+        flags = (self.foreign, self.private, self.shared, self.others)
+        return {name: True for name, is_set in zip(ORIGINS, flags, strict=True) if is_set}
 
     @property
     def key(self) -> tuple[str, str] | None:
@@ -81,6 +96,8 @@ class Caller:
             depth=context.depth,
             foreign=context.foreign,
             private=context.private,
+            shared=context.shared,
+            others=context.others,
             root_id=context.root,
         )
 

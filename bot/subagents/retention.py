@@ -20,6 +20,9 @@ class RetentionSettings(Settings):
     conversations_days: float = Field(90, gt=0, le=MOST_DAYS)
     """Messages, turns and confirmations; conversations and users with nothing left, in days."""
 
+    context_days: float = Field(30, gt=0, le=MOST_DAYS)
+    """Messages in threads that were not for the bot and are kept as context, in days."""
+
     events_hours: float = Field(24, ge=24, le=MOST_DAYS * 24)
     """Ids of events already answered, in hours (platforms replay)."""
 

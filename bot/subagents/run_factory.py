@@ -23,7 +23,15 @@ from bot.subagents.active import ActiveRun, RunInbox
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import RunReporter
-from bot.subagents.requests import CONTINUES, FOREIGN, OWN_WORKSPACE, PRIVATE, ROOT
+from bot.subagents.requests import (
+    CONTINUES,
+    FOREIGN,
+    OTHERS,
+    OWN_WORKSPACE,
+    PRIVATE,
+    ROOT,
+    SHARED,
+)
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Json, Role
 from db import steps
@@ -142,6 +150,8 @@ class RunFactory:
                 ask=questions.ask,
                 foreign=bool(run.metadata.get(FOREIGN)),
                 private=bool(run.metadata.get(PRIVATE)),
+                shared=bool(run.metadata.get(SHARED)),
+                others=bool(run.metadata.get(OTHERS)),
                 root_id=run.metadata.get(ROOT, ""),
             ),
             spent_before=run.tokens,

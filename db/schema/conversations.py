@@ -40,8 +40,12 @@ conversations = Table(
     *place(),
     # The turn in progress, at most one at a time.
     Column("active_turn_id", String(32)),
-    # The model, as `provider/model`; empty for the configured one.
+    # Of a personal conversation: the model, as `provider/model`; empty for the configured one.
     Column("model", String(255), nullable=False, server_default=""),
+    # Everyone in the place takes part. `user_id` is the user who opened it.
+    Column("shared", Boolean, nullable=False, server_default=text("false")),
+    # When the messages above the first mention were read; null until then.
+    Column("looked_at", UtcDateTime),
     Column("created_at", UtcDateTime, nullable=False),
     Column("closed_at", UtcDateTime),
     Index(
@@ -49,8 +53,15 @@ conversations = Table(
         "user_id",
         *ROUTE,
         unique=True,
-        sqlite_where=text("closed_at IS NULL"),
-        postgresql_where=text("closed_at IS NULL"),
+        sqlite_where=text("closed_at IS NULL AND shared = 0"),
+        postgresql_where=text("closed_at IS NULL AND NOT shared"),
+    ),
+    Index(
+        "ix_conversations_shared",
+        *ROUTE,
+        unique=True,
+        sqlite_where=text("closed_at IS NULL AND shared = 1"),
+        postgresql_where=text("closed_at IS NULL AND shared"),
     ),
     # Closed conversations too: the bot listens in a thread after `/new`, and reads places after a
     # gap.
@@ -58,15 +69,48 @@ conversations = Table(
     Index(None, "user_id"),
 )
 
+participants = Table(
+    "participants",
+    metadata,
+    Column(
+        "conversation_id",
+        String(32),
+        ForeignKey("conversations.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    # `u3` in what the model reads.
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    # The key of the account, of a user of the bot or not.
+    Column("author", UserKey, nullable=False),
+    # The shown name when it first wrote here, unique in the conversation.
+    Column("name", String(80), nullable=False),
+    # The model that answers this user here; empty for the configured one.
+    Column("model", String(255), nullable=False, server_default=""),
+    UniqueConstraint("conversation_id", "author", name="uq_participants_conversation_id_author"),
+)
+
 messages = Table(
     "messages",
     metadata,
     Column("id", String(32), primary_key=True),
     Column("conversation_id", String(32), ForeignKey("conversations.id"), nullable=False),
-    # `user`, `assistant`, `reset`, or `result`: the wrapped, untrusted result of a run.
+    # `user`, `bot` (another bot), `assistant`, `reset`, or `result`: the wrapped, untrusted result
+    # of a run.
     Column("role", String(20), nullable=False),
     # For a user's message, the user's own words.
     Column("text", Text, nullable=False),
+    # Who wrote it: the key of the account, and the number and name of the participant. Empty for
+    # messages of the bot, and of users before version 0.2.
+    Column("author", UserKey, nullable=False, server_default=""),
+    Column("author_number", Integer, nullable=False, server_default=text("0")),
+    Column("author_name", String(80), nullable=False, server_default=""),
+    # The platform's id of the message, and of the message that it answers; empty if unknown.
+    Column("reference", String(255), nullable=False, server_default=""),
+    Column("reply_to", String(255), nullable=False, server_default=""),
+    # When it was sent, if that was before the bot received it.
+    Column("said_at", UtcDateTime),
+    # It was not addressed to the bot: it is context.
+    Column("overheard", Boolean, nullable=False, server_default=text("false")),
     # Content by others that came with a user's message: [{"kind": …, "text": …}].
     Column("quoted", JsonDocument),
     # The message has content that neither the user nor the bot wrote, or that the bot derived from
@@ -78,6 +122,12 @@ messages = Table(
     Index(None, "conversation_id", "id"),
     Index(None, "created_at"),
     index_where("ix_messages_run_id", "run_id", "run_id IS NOT NULL"),
+    Index(
+        "ix_messages_overheard",
+        "created_at",
+        sqlite_where=text("overheard = 1"),
+        postgresql_where=text("overheard"),
+    ),
 )
 
 files = Table(
@@ -123,6 +173,8 @@ turns = Table(
     # When its message was sent, if that was before the bot received it.
     # Its name in the database is that of version 0.1, whose processes may run beside this one.
     Column("said_at", UtcDateTime, key="sent_at"),
+    # Of a shared conversation: the newest message that the turn has read; empty before it began.
+    Column("seen_id", String(32), nullable=False, server_default=""),
     # The turn waits until then while the files of its message are fetched.
     Column("held_until", UtcDateTime),
     Column("ended_at", UtcDateTime),

@@ -11,7 +11,7 @@ from bot.disk import spoken
 from bot.run_texts import counted
 from bot.subagents.retention import RetentionSettings
 from bot.values import Json
-from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Audience, Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.files import search
 from skills.files.cleanup import Cleanup
@@ -49,6 +49,7 @@ def _reading(workspaces: Workspaces) -> tuple[Tool, ...]:
         subjects=subjects.path("path"),
         foreign=True,
         private=True,
+        audience=Audience.PLACE,
         reach=Reach.READS_HERE,
     )
 
@@ -153,6 +154,7 @@ def _writing(workspaces: Workspaces) -> tuple[Tool, ...]:
         subjects=subjects.path("path"),
         foreign=False,
         private=False,
+        audience=Audience.PLACE,
         reach=Reach.DESTROYS,
         reach_of=reach_of,
     )

@@ -7,7 +7,7 @@ from functools import partial
 
 from bot.agent.sanitizer import one_line
 from bot.changes import OwnChange, Undone
-from bot.values import Clock, Identity
+from bot.values import Clock, Identity, Place
 from skills.files.versions import FileChange, FormerKind
 from skills.files.workspaces import Workspaces
 
@@ -22,9 +22,13 @@ class FileChanges:
     workspaces: Workspaces
     now: Clock
 
-    async def changes(self, user: Identity) -> list[OwnChange]:
-        """Return a user's changes, newest first."""
-        found = await asyncio.to_thread(self.workspaces.changes, user)
+    async def changes(self, user: Identity, place: Place | None) -> list[OwnChange]:
+        """Return a user's changes of the user's own files, and of those of a shared place."""
+        owners = [user.key, *([place.files_key] if place is not None else [])]
+        return [each for owner in owners for each in await self._of(owner, user)]
+
+    async def _of(self, owner: str, user: Identity) -> list[OwnChange]:
+        found = await asyncio.to_thread(self.workspaces.changes, owner)
         return [
             OwnChange(
                 id=each.id,
@@ -32,19 +36,22 @@ class FileChanges:
                 undone=each.undone,
                 names="\n".join("/".join(item.path) for item in each.items),
                 what=_described(each),
-                undo=partial(self._undo, user, each),
+                undo=partial(self._undo, owner, user, each),
             )
             for each in found
+            if each.cause.user_id == user.key
         ]
 
-    async def _undo(self, user: Identity, change: FileChange, command_id: str) -> Undone:
+    async def _undo(
+        self, owner: str, user: Identity, change: FileChange, command_id: str
+    ) -> Undone:
         """Undo a change.
 
         Raises:
             ToolError: It cannot be undone; the text has the reason.
         """
         restored = await asyncio.to_thread(
-            self.workspaces.undo, user, change, self.now, command_id=command_id
+            self.workspaces.undo, owner, user, change, self.now, command_id=command_id
         )
         lines = []
         if restored.back:

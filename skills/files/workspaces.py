@@ -55,11 +55,14 @@ class Workspaces:
         self._room: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def of(self, context: ToolContext) -> Workspace:
-        """Return the workspace of a call. Other users' workspaces can never be reached from it."""
+        """Return the workspace of a call: the user's, or the place's in a shared conversation.
+
+        Other workspaces can never be reached from it.
+        """
         names = [OWN]
         if context.own_workspace:
             names = [RUNS, _opaque(context.own_workspace)]
-        user, drops = _opaque(context.user.key), not context.spares_former
+        user, drops = _opaque(context.files_of), not context.spares_former
         return self._workspace(user, names, context.cause, context.now, drops=drops)
 
     def _workspace(
@@ -88,30 +91,34 @@ class Workspaces:
 
     async def use(self, context: ToolContext, work: Callable[[Workspace], Result], /) -> Result:
         """Run `work` on the workspace of a call, in a thread."""
-        key = context.user.key
+        key = context.files_of
         room = self._room.get(key)
         if room is None:
             room = self._room[key] = asyncio.Semaphore(AT_ONCE)
         async with room:
             return await asyncio.to_thread(work, self.of(context))
 
-    def changes(self, user: Identity) -> list[FileChange]:
-        """Return the changes to this user's files that can be undone, newest first; it blocks."""
-        former = self._former(_opaque(user.key), utc_now)
+    def changes(self, owner: str) -> list[FileChange]:
+        """Return the changes to an owner's files that can be undone, newest first; it blocks.
+
+        Args:
+            owner: The key of a user or of a place: see `ToolContext.files_of`.
+        """
+        former = self._former(_opaque(owner), utc_now)
         with tool_errors(()):
             return list(former.changes())
 
     def undo(
-        self, user: Identity, change: FileChange, now: Clock, *, command_id: str = ""
+        self, owner: str, user: Identity, change: FileChange, now: Clock, *, command_id: str = ""
     ) -> Restored:
-        """Undo a change to a user's files; it blocks.
+        """Undo a change to an owner's files for a user; it blocks.
 
         Raises:
             ToolError: The change cannot be undone; the text has the reason.
         """
         names = [OWN] if change.workspace == OWN else [RUNS, change.workspace]
         cause = Cause(user_id=user.key, work_id=command_id, run_id=None, undoes=change.id)
-        workspace = self._workspace(_opaque(user.key), names, cause, now)
+        workspace = self._workspace(_opaque(owner), names, cause, now)
         with tool_errors(()):
             return restore(workspace, change)
 

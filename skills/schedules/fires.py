@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.conversations.access import AccessSettings, is_blocked
+from bot.conversations.sharing import ConversationSettings
 from bot.errors import BotError, DatabaseUnreachableError
 from bot.events import AnnouncementDue, EventBus
 from bot.run_texts import status_text
@@ -45,6 +46,7 @@ class Fires:
     manager: SubagentManager
     settings: ScheduleSettings
     access: AccessSettings
+    sharing: ConversationSettings
     platforms: Sequence[str]
     events: EventBus
     now: Clock
@@ -111,15 +113,17 @@ class Fires:
             self.events.publish(AnnouncementDue(key=key))
             return
         place = fire.schedule.place
+        mode = self.sharing.at(place)
         async with self.database.transaction() as tx:
             # The conversation that is open in the place now.
-            conversation_id = await conversations.find_or_open(tx, owner.identity, place, now)
+            conversation_id = await conversations.find_or_open(tx, owner.identity, place, now, mode)
         caller = Caller(
             user=owner.identity,
             role=Role.USER,
             place=place,
             conversation_id=conversation_id,
             call_key=_key(fire),
+            shared=mode.shared,
         )
         request = RunRequest(
             task=fire.schedule.task,

@@ -11,7 +11,7 @@ from bot.agent import subjects
 from bot.agent.sanitizer import escape_for_model
 from bot.changes import CAN_BE_UNDONE
 from bot.values import Json
-from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
+from skills.base import Audience, Effects, Reach, Skill, ToolContext, ToolError, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.files.settings import WorkspaceSettings
 from skills.files.workspaces import Workspaces
@@ -49,6 +49,7 @@ def build(sandbox: Sandbox, workspaces: Workspaces) -> Skill:
         subjects=subjects.commands("command"),
         foreign=True,
         private=True,
+        audience=Audience.PLACE,
         reach=Reach.DESTROYS,
         reach_of=reach_of,
     )

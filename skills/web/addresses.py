@@ -100,7 +100,9 @@ class AddressPolicy:
         """Return the known addresses; on first use, those in the messages of the place."""
         known = await web_addresses.known(tx, context.root)
         if known is None:
-            texts = await conversations.user_texts(tx, context.conversation_id, MESSAGES_BACK)
+            texts = await conversations.user_texts(
+                tx, context.conversation_id, context.user, MESSAGES_BACK
+            )
             # For a run that a command or a schedule began: its task is the user's own words.
             run = None if context.run_id is None else await runs.get(tx, context.root)
             if run is not None:

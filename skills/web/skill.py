@@ -18,7 +18,7 @@ from bot.net.settings import FetchSettings
 from bot.net.urls import checked
 from bot.net.web import Web
 from bot.values import Json
-from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Audience, Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.web.addresses import AddressPolicy
 from skills.web.search.base import SearchProvider
@@ -89,6 +89,7 @@ def _web_fetch(web: Web, policy: AddressPolicy, seconds: float) -> Tool:
         subjects=_address,
         foreign=True,
         private=False,
+        audience=Audience.PLACE,
         reach=Reach.READS_BEYOND,
         reason_to_ask=policy.reason_to_ask,
     )
@@ -117,6 +118,7 @@ def _web_search(search: SearchProvider, policy: AddressPolicy, seconds: float) -
         subjects=subjects.argument("query"),
         foreign=True,
         private=False,
+        audience=Audience.PLACE,
         reach=Reach.READS_BEYOND,
     )
     async def web_search(

@@ -168,7 +168,8 @@ async def test_a_history_holds_what_was_said_before_a_message_oldest_first(
         first, *_ = await conversations.history(tx, conversation, before=last)
         assert await conversations.text_of(tx, last) == "four"
         assert await conversations.text_of(tx, "nobody's") == ""
-    assert first == StoredMessage(id=first.id, role="user", text="one", run_id=None)
+    at = first.created_at
+    assert first == StoredMessage(id=first.id, role="user", text="one", run_id=None, created_at=at)
 
 
 async def test_a_history_begins_after_the_last_reset(

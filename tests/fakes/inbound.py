@@ -59,6 +59,8 @@ class FakeInboundHandler:
         self.heard: list[Incoming] = []
         self.command_table: CommandTable[CommandSpec] = COMMANDS
         self.answered: list[Answered] = []
+        self.overheard: list[Incoming] = []
+        self.shared: set[str] = set()
         self._patience = patience
         self._changed = asyncio.Event()
 
@@ -76,6 +78,12 @@ class FakeInboundHandler:
     async def listens(self, user: Identity, place: Place) -> bool:
         """Say whether the test has them talk there."""
         return (user, place.channel, place.thread) in self.talking
+
+    async def overhear(self, incoming: Incoming, *, by_bot: bool = False) -> bool:
+        """Remember it, and say whether the test has a shared conversation there."""
+        self.overheard.append(incoming)
+        self._changed.set()
+        return incoming.place.thread in self.shared
 
     async def missed(self, platform: str, listener: str) -> Missed | None:
         """Return what the test has."""

@@ -11,6 +11,7 @@ from sqlalchemy import select, update
 from bot.catalog.agents import AgentDefinition
 from bot.changes import Cause
 from bot.conversations.access import AccessSettings
+from bot.conversations.sharing import ConversationSettings
 from bot.events import AnnouncementDue, EventBus
 from bot.values import Identity, Json, Place
 from db import outbox, schedules
@@ -69,6 +70,7 @@ class Plans:
             "manager": self.office.manager,
             "settings": self.settings,
             "access": AccessSettings(),
+            "sharing": ConversationSettings(),
             "platforms": [platform],
             "events": events,
             "now": self.clock,

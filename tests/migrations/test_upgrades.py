@@ -109,7 +109,15 @@ async def test_an_upgrade_from_version_0_1_keeps_every_row(empty_url: str, make:
 
     async with connection_for_versions(empty_url) as connection:
         after = await connection.run_sync(rows_of)
-        assert {name: after[name] for name in before} == before
+        kept = {
+            name: [
+                {column: new[column] for column in old}
+                for old, new in zip(rows, after[name], strict=True)
+            ]
+            for name, rows in before.items()
+        }
+        assert kept == before
+        assert not any(row["shared"] for row in after["conversations"])
         assert all(len(rows) == 2 for rows in before.values())
         assert await connection.run_sync(differences) == []
 

@@ -6,11 +6,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sqlalchemy import select
+
 from bot.running import Bot
 from bot.values import Json
+from db.tables import messages
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.fakes.discord import things as discord_things
 from tests.fakes.discord.interactions import Interaction
+from tests.fakes.patience import eventually
 from tests.fakes.slack import shapes as slack_shapes
 from tests.fakes.slack.answers import Answer as SlackAnswer
 from tests.stories import on_discord, on_slack
@@ -120,8 +124,24 @@ class Chat(ABC):
         """Mention the bot in the channel, which begins a thread."""
 
     @abstractmethod
+    async def discuss(self, user: str, text: str) -> Talk:
+        """Begin a thread in the channel without the bot."""
+
+    @abstractmethod
     async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> None:
         """Write in a thread, or in direct messages."""
+
+    async def stored(self, text: str) -> None:
+        """Wait until a message is stored. Messages of different users may overtake one another."""
+
+        async def look() -> bool:
+            async with self.running.database.snapshot() as tx:
+                return (
+                    await tx.scalar(select(messages.c.id).where(messages.c.text == text))
+                    is not None
+                )
+
+        await eventually(look, f"{text!r} in the database")
 
     @abstractmethod
     async def ask_privately(self, user: str, text: str) -> Talk:
@@ -241,6 +261,11 @@ class DiscordChat(Chat):
         )
         return Talk(message, None)
 
+    async def discuss(self, user: str, text: str) -> Talk:
+        who, channel = self._user(user), self.server.channel
+        message = await self.discord.say(who, channel, text)
+        return Talk(message, await self.discord.open_thread(who, channel, start=message))
+
     async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> None:
         await self._ready(talk)
         await self.discord.say(self._user(user), talk.channel, text, mention=mention)
@@ -344,6 +369,10 @@ class SlackChat(Chat):
             self._user(user), room, text, mention=True, files=list(files)
         )
         return Talk(message, room)
+
+    async def discuss(self, user: str, text: str) -> Talk:
+        room = self.office.channel
+        return Talk(await self.slack.say(self._user(user), room, text), room)
 
     async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> None:
         thread = talk.message

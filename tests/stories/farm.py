@@ -121,7 +121,7 @@ def _decided(decide: Decide, work: Work) -> Reply:
 
 @dataclass
 class Farm:
-    """A bot whose user has the files in their workspace."""
+    """A bot in a shared place whose workspace has the files."""
 
     stage: Stage
     folder: Path
@@ -155,7 +155,7 @@ class Farm:
 async def farm(
     database_url: str, folder: Path, cast: Cast, further: tuple[Skill, ...] = (), **sections: Any
 ) -> AsyncIterator[Farm]:
-    """Open a bot, and put the files into the workspace of its user."""
+    """Open a bot, and put the files into the workspace of the place."""
     settings = WorkspaceSettings(folder=str(folder / "workspaces"))
     top = Workspaces(settings).of(_anywhere(ALICE)).path
     for name, text in FILES.items():
@@ -176,4 +176,5 @@ def _anywhere(user: Identity) -> ToolContext:
         call_id="",
         run_id=None,
         now=utc_now,
+        shared=True,
     )

@@ -1,7 +1,9 @@
 """The whole bot on a stage: real engine, real database, real anthropic SDK, a scripted model."""
 
 import asyncio
+import itertools
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,7 +24,7 @@ from bot.values import Identity, Json, Place, RunStatus, new_run_id
 from db import outbox, runs, tables
 from db.runs import Run
 from db.settings import DatabaseSettings
-from skills.base import Effects, Skill, ToolContext, tool
+from skills.base import Audience, Effects, Skill, ToolContext, tool
 from skills.shell.settings import ShellSettings
 from tests.fakes.anthropic_server import KEY, Call, FakeAnthropic, Reply
 from tests.fakes.outlet import FakeOutlet
@@ -79,6 +81,23 @@ def said(message: Json) -> str:
     return "\n".join(texts)
 
 
+def newest(body: Json) -> str:
+    """Return all that a request holds since the last answer."""
+    turned = itertools.takewhile(lambda each: each["role"] == "user", reversed(body["messages"]))
+    return "\n".join(map(said, [*turned][::-1]))
+
+
+def words_of(body: Json) -> str:
+    """Return the newest words of a user in a request, without author and situation."""
+    shared, _, rest = newest(body).rpartition("<situation>")
+    situation, _, personal = rest.partition("</situation>")
+    speaker = re.search(r"You answer (u\d+) now", situation)
+    if speaker is None:
+        return personal.strip()
+    found = re.findall(rf'<message from="{speaker[1]}"[^>]*>\n(.*?)\n</message>', shared, re.DOTALL)
+    return str(found[-1])
+
+
 def task_of(body: Json) -> str:
     """Return the task in a request of a subagent."""
     return said(body["messages"][0]).rpartition("Task:\n")[2]
@@ -97,7 +116,7 @@ class Gate:
     def skill(self) -> Skill:
         gate = self
 
-        @tool(effects=Effects.NONE, timeout_seconds=50)
+        @tool(effects=Effects.NONE, timeout_seconds=50, audience=Audience.PLACE)
         async def wait_here(context: ToolContext) -> str:
             """Wait."""
             gate.waiting += 1

@@ -1,19 +1,20 @@
 """Talking with the bot in every chat: threads, files, and outages (row 77 of `faults.md`)."""
 
+import re
+
 from bot.conversations.access import AccessSettings
-from bot.conversations.foreign_content import QUOTED_WARNING
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.pictures import PNG
 from tests.stories.chats import ChatWay, new_chat
-from tests.stories.stage import Play, call, said
+from tests.stories.stage import Play, call, newest, said, words_of
 
 SCHEDULE = call("schedule_task", task="Check the farm", cron="0 9 * * *")
 
 
 def echo(body: Json) -> Reply:
     """Answer with the last line of what was said."""
-    return Reply(text="Answer to " + said(body["messages"][-1]).strip().splitlines()[-1])
+    return Reply(text="Answer to " + words_of(body).splitlines()[-1])
 
 
 async def test_a_mention_begins_a_thread_in_which_the_user_needs_no_mention(
@@ -29,7 +30,7 @@ async def test_a_mention_begins_a_thread_in_which_the_user_needs_no_mention(
         assert [each.text for each in await chat.said(talk)] == ["Four sheep.", "And two dogs."]
         assert chat.in_channel() == []
         assert chat.pings() == []
-        assert said(play.asked[-1]["messages"][0]).endswith("How many sheep?")
+        assert "How many sheep?" in said(play.asked[-1]["messages"][0])
 
 
 async def test_another_user_of_a_thread_is_answered_when_they_mention_the_bot(
@@ -44,8 +45,6 @@ async def test_another_user_of_a_thread_is_answered_when_they_mention_the_bot(
         await chat.reads(talk, "Hello Bob.")
 
         assert len(play.asked) == 2
-        assert "red" not in str(play.asked[1]["messages"])
-        assert "psst" not in str(play.asked)
 
 
 async def test_a_thread_needs_no_mention_after_a_new_conversation_was_begun_in_it(
@@ -111,7 +110,7 @@ async def test_only_the_user_of_an_answer_stops_it_by_command(chat_way: ChatWay)
         stopped = await chat.command("alice", talk, "retinue stop")
         await chat.reads(talk, "(stopped)")
 
-        assert "Nothing is being answered" in refused.text
+        assert "or an admin can stop this." in refused.text
         assert "Stopped" in stopped.text
         assert stopped.private
 
@@ -181,14 +180,10 @@ async def test_what_others_said_in_an_outage_reaches_the_model_as_foreign_conten
             await chat.reads(talk, "schedule_task")
             await chat.reads(talk, "No.")
 
-    first, _, second = [said(body["messages"][-1]) for body in play.asked[1:]]
-    context, _, words = first.partition("</quoted_message>")
-    assert '<quoted_message kind="said_before">' in context
-    assert QUOTED_WARNING in context
-    assert "bob (20" in context.lower()
-    assert ": Check the farm every day" in context
-    assert words.strip() == "do that"
-    assert "every day" not in second.rpartition("</situation>")[2]
+    first, _, second = [newest(body) for body in play.asked[1:]]
+    assert re.search('<message from="u2"[^>]*>\nCheck the farm every day\n</message>', first)
+    assert words_of(play.asked[1]) == "do that"
+    assert "every day" not in second
 
 
 async def test_a_bare_mention_in_an_outage_is_greeted_once(chat_way: ChatWay) -> None:

@@ -15,7 +15,7 @@ from db import workers as db_workers
 from db.database import Database, DatabaseSettings
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.stories.actor import actor
-from tests.stories.stage import ADMIN, ALICE, BOB, ROOM, Play, call, is_run, said, stage
+from tests.stories.stage import ADMIN, ALICE, BOB, ROOM, Play, call, is_run, newest, said, stage
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -230,12 +230,12 @@ async def test_after_two_crashes_interrupted_turns_are_taken_up_one_at_a_time(
     monkeypatch.setattr(active, "TRIAL_SECONDS", 600.0)
 
     def script(body: Json) -> Reply:
-        interrupted = "Remember" in said(body["messages"][-1])
+        interrupted = "Remember" in newest(body)
         return Reply(text="x", fault="hang") if interrupted else Reply(text="I am.")
 
     async with stage(sqlite_url, Play(), script=script) as it:
         await it.say(ALICE, "Remember one")
-        await it.say(BOB, "Remember two")
+        await it.say(BOB, "Remember two", replace(ROOM, thread="of Bob"))
         await it.server.received(2)
     async with (
         Database.open(DatabaseSettings(url=sqlite_url)) as database,
@@ -246,9 +246,9 @@ async def test_after_two_crashes_interrupted_turns_are_taken_up_one_at_a_time(
         await db_workers.count_crashes(tx, [])
     async with stage(sqlite_url, Play(), script=script) as it:
         await it.server.received(1)
-        await it.say(ADMIN, "Are you there?")
+        await it.say(ADMIN, "Are you there?", replace(ROOM, thread="of an admin"))
         await it.outlet.replied()
-        asked = [json.dumps(each.body["messages"][-1]) for each in it.server.requests]
+        asked = [newest(each.body) for each in it.server.requests]
 
     assert sum("Remember" in each for each in asked) == 1
 

@@ -10,7 +10,7 @@ from bot.values import new_run_id
 from skills.files.settings import WorkspaceSettings
 from skills.shell.settings import ShellSettings
 from tests.fakes.anthropic_server import Reply
-from tests.stories.stage import ALICE, ROOM, Play, calls, said, stage
+from tests.stories.stage import ALICE, ROOM, Play, calls, newest, stage
 
 NEARLY_FULL = "until an admin of the machine has made room"
 
@@ -52,7 +52,7 @@ async def test_below_the_reserve_files_pages_commands_and_attachments_are_refuse
         await it.bot.orchestrator.receive(incoming)
         await it.outlet.replied()
 
-    asked, told = (said(body["messages"][-1]) for body in play.asked[:2])
+    asked, told = (newest(body) for body in play.asked[:2])
     assert {name for name, _ in used} >= {"file_write", "web_fetch"}
     assert "my disk is nearly full" in asked
     assert told.count(NEARLY_FULL) == len(used)

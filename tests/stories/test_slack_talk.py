@@ -156,7 +156,7 @@ async def test_slacks_own_stop_ends_the_answer_and_another_user_cannot(way: Way)
         asked = await it.slack.say(office.alice, room, "Talk!", mention=True)
         await it.slack.until(lambda: it.said(asked), "the first words")
         await it.slack.stop_clicked(office.bob, room, asked.ts)
-        await it.whispered(office.bob, "Nothing is being answered")
+        await it.whispered(office.bob, "Only alice or an admin can stop this.")
         assert it.slack.session(room, asked.ts) == "processing"
         await it.slack.stop_clicked(office.alice, room, asked.ts)
         await it.whispered(office.alice, "Stopped")

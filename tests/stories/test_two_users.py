@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.conversations.access import AccessSettings
+from bot.conversations.sharing import ConversationSettings
 from bot.values import Identity, RunStatus, Stopper, short
 from db.tables import audit
 from tests.fakes.anthropic_server import Reply
@@ -136,9 +137,12 @@ async def test_the_model_of_an_admin_cannot_reach_another_users_run(database_url
         assert "4711" in announced.text
 
 
-async def test_two_people_in_one_room_have_conversations_of_their_own(database_url: str) -> None:
+async def test_two_users_have_conversations_of_their_own_where_an_admin_wants_it(
+    database_url: str,
+) -> None:
     play = Play(main=[Reply(text="Hello Alice."), Reply(text="Hello Bob.")])
-    async with stage(database_url, play) as it:
+    personal = ConversationSettings(mode="personal")
+    async with stage(database_url, play, conversations=personal) as it:
         await it.say(ALICE, "My password is rosebud.")
         await it.outlet.replied(1)
         await it.say(BOB, "What did Alice say?")

@@ -28,6 +28,7 @@ from bot.platforms.discord.texts import IN_FILE, harmless
 from bot.platforms.messaging.outlet import RefusedError
 from bot.platforms.messaging.pacing import Queues
 from bot.platforms.messaging.splitting import MessageParts
+from bot.values import Place
 
 log = logging.getLogger(__name__)
 
@@ -228,6 +229,22 @@ class Sender:
             return [each async for each in found]
 
         return await self._ask(read)
+
+    async def opening(self, place: Place) -> discord.Message | None:
+        """Return the message of a channel from which a thread was opened; `None` for none.
+
+        Raises:
+            DeliveryError: It is unknown now whether there is one.
+        """
+        there = self._client.get_partial_messageable(
+            _number(place.channel), guild_id=_number(place.workspace)
+        )
+        try:
+            return await self._ask(lambda: there.fetch_message(_number(place.thread)))
+        except DeliveryError as error:
+            if error.permanent:
+                return None
+            raise
 
     async def text_of(self, channel: str, message_id: str) -> str:
         """Return the text of a message of the bot, including its components.

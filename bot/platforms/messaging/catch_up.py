@@ -13,6 +13,7 @@ from bot.agent.sanitizer import one_line
 from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import InboundHandler, Outlet
 from bot.platforms.messages import Missed, PastMessage, Quoted
+from bot.platforms.messaging.intake import incoming_of
 from bot.values import Place
 
 log = logging.getLogger(__name__)
@@ -174,7 +175,11 @@ class CatchUp:
                 and await self._listening.receive_missed(_with_context(message, before))
             ):
                 before = []
-            elif not message.own and message.sent_at >= missed.heard_at:
+            elif (
+                not message.own
+                and message.sent_at >= missed.heard_at
+                and not await self._inbound.overhear(incoming_of(message), by_bot=message.by_bot)
+            ):
                 before.append(message)
 
 

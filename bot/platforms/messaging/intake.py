@@ -132,6 +132,22 @@ class ReceivedMessage:
         return self.incoming.event_id, self.addressed
 
 
+def incoming_of(past: PastMessage) -> Incoming:
+    """Return a fetched message in the form of a received one."""
+    return Incoming(
+        event_id=past.event_id,
+        user=past.author,
+        user_name=past.author_name,
+        place=past.place,
+        text=past.text,
+        files=past.files,
+        quoted=past.quoted,
+        reply_to=past.reply_to,
+        said_at=past.sent_at,
+        only_mention=past.only_mention,
+    )
+
+
 MessageT = TypeVar("MessageT", bound=ReceivedMessage)
 
 
@@ -185,18 +201,7 @@ class MessageReceiver(ABC, Generic[MessageT]):
         """
         if not (past.text or past.files or past.quoted or past.only_mention):
             return False
-        incoming = Incoming(
-            event_id=past.event_id,
-            user=past.author,
-            user_name=past.author_name,
-            place=past.place,
-            text=past.text,
-            files=past.files,
-            quoted=past.quoted,
-            reply_to=past.reply_to,
-            said_at=past.sent_at,
-            only_mention=past.only_mention,
-        )
+        incoming = incoming_of(past)
         if not self._deduplicator.first((past.event_id, True)):
             return True
         try:
@@ -264,6 +269,8 @@ class MessageReceiver(ABC, Generic[MessageT]):
                 return None
             return CommandReply(text=refusal.text, failed=True)
         if not addressed and not (place.thread and await self._listens(incoming)):
+            if place.thread and not message.hidden:
+                await self.inbound.overhear(await self._named(message))
             return None
         if message.hidden:
             notice = CommandReply(text=message.hidden, failed=True)

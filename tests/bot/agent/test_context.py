@@ -223,7 +223,9 @@ def test_time_and_context_stand_before_the_task() -> None:
 def test_the_situation_tells_of_runs_and_leaves_out_what_there_is_not() -> None:
     line = "1a2b3c4d “news” (general, running): Read."
 
-    block = situation(time="now", user="Ann", active=[line], recent=[], undelivered=[])
+    block = situation(
+        head="Now: now. You are talking with Ann.", active=[line], recent=[], undelivered=[]
+    )
 
     assert block.startswith(
         "<situation>\nNow: now. You are talking with Ann.\nTheir active runs:\n"

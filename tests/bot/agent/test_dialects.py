@@ -3,7 +3,7 @@
 import html
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bot.agent.dialects import for_discord, for_slack, in_discord_line, in_slack_line
@@ -267,6 +267,7 @@ def test_text_that_grows_keeps_its_beginning_on_slack() -> None:
 
 
 @given(st.text(alphabet="`~<>[]()*_|\\@:/ \nahttpsevi.xmlr1#-", max_size=80))
+@example("[_.aa")
 @settings(max_examples=500, deadline=None)
 def test_no_punctuation_pings_or_misleads(text: str) -> None:
     for fitting in (text, f"[bank.example{text}](https://evil.example)", f"{text}<@1>@here"):

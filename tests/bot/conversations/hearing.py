@@ -14,6 +14,7 @@ from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
+from bot.conversations.sharing import ConversationSettings
 from bot.disk import DiskReserve
 from bot.events import EventBus
 from bot.platforms.base import Incoming
@@ -29,6 +30,8 @@ from tests.fakes.outlet import FakeOutlet, Told
 from tests.fakes.stored import room
 from tests.fakes.watched_database import WatchedDatabase
 
+PERSONAL = ConversationSettings(mode="personal")
+
 
 @dataclass
 class Process:
@@ -39,6 +42,7 @@ class Process:
     engine: FakeEngine = field(default_factory=FakeEngine)
     tasks: Tasks = field(default_factory=Tasks)
     outlet: FakeOutlet = field(default_factory=lambda: FakeOutlet("discord"))
+    sharing: ConversationSettings = PERSONAL
     office: FakeOffice = field(init=False)
     orchestrator: Orchestrator = field(init=False)
 
@@ -56,6 +60,7 @@ class Process:
                 tasks=self.tasks,
                 worker_id=new_run_id(),
                 tell=notices.notify,
+                sharing=self.sharing,
                 now=self.clock,
             ),
             answers=Answers(
@@ -70,11 +75,13 @@ class Process:
                 tasks=self.tasks,
                 notices=notices,
                 attachments=AttachmentSettings(FileSettings(), DiskReserve()),
+                sharing=self.sharing,
                 now=self.clock,
             ),
             turns=turns,
             catch_up=CatchUpSettings(),
             listen_for=timedelta(hours=24),
+            sharing=self.sharing,
             now=self.clock,
         )
 

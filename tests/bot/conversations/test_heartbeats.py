@@ -12,6 +12,7 @@ from sqlalchemy import text
 from bot.conversations.announcements import Announcements
 from bot.conversations.commands import CommandRunner
 from bot.conversations.durable_commands import DurableCommands
+from bot.conversations.sharing import ConversationSettings
 from bot.conversations.upkeep import Heartbeat, Upkeep
 from bot.errors import DatabaseUnreachableError
 from bot.subagents.limits import SubagentSettings
@@ -50,7 +51,13 @@ def upkeep(database: Database, name: str, *, now: Clock, monotonic: Callable[[],
         "endings": FakeOffice(database, settings, now).endings,
         "settings": settings,
         "typed": DurableCommands(
-            cast(CommandRunner, None), database, Tasks(), name, lambda *_: None, now
+            cast(CommandRunner, None),
+            database,
+            Tasks(),
+            name,
+            lambda *_: None,
+            ConversationSettings(),
+            now,
         ),
         "now": now,
         "further": (),

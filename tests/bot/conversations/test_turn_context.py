@@ -14,6 +14,8 @@ from bot.agent.messages import Answer, Image, Message, UserMessage
 from bot.agent.settings import AgentSettings
 from bot.conversations import foreign_content
 from bot.conversations.foreign_content import EARLIER_IMAGES, IMAGE_BYTES, LEFT_OUT, chosen
+from bot.conversations.sharing import ConversationSettings
+from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import MEMORIES, MEMORY_CHARACTERS, TurnContext
 from bot.values import File, Identity, Json, Place, Role
 from db import conversations, memories, outbox, tables, turns
@@ -102,6 +104,7 @@ class Talk:
             agents=FakeAgents({}),
             guides=tuple,
             servers_away=self.servers_away,
+            reader=ThreadReader(self.database, {}, ConversationSettings(), self.stored.now),
             now=self.stored.now,
         )
 

@@ -12,6 +12,8 @@ from bot.agent.messages import StopReason
 from bot.agent.permissions import Permissions
 from bot.agent.settings import AgentSettings
 from bot.conversations.approvals import Approvals
+from bot.conversations.sharing import ConversationSettings
+from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
 from bot.conversations.turn_reply import STOPPED
 from bot.conversations.turns import Turns
@@ -67,6 +69,7 @@ class Worker:
                 agents=FakeAgents({}),
                 guides=tuple,
                 servers_away=no_servers,
+                reader=ThreadReader(self.database, {}, ConversationSettings(), self.clock),
                 now=self.clock,
             ),
             settings=settings,

@@ -36,10 +36,12 @@ class Files:
         self.workspace = workspaces.of(context_of(user, clock))
 
     def changes(self) -> list[FileChange]:
-        return self.workspaces.changes(self.user)
+        return self.workspaces.changes(self.user.key)
 
     def undo(self, change: FileChange | None = None) -> Restored:
-        return self.workspaces.undo(self.user, change or self.changes()[0], self.clock)
+        return self.workspaces.undo(
+            self.user.key, self.user, change or self.changes()[0], self.clock
+        )
 
     def remove(self, *paths: str) -> None:
         """Remove files and folders in one change, as a command does."""
@@ -392,8 +394,8 @@ def test_no_undo_writes_through_a_link(trap: Trap, clock: FakeClock, alice: Iden
         (trap.inside / name).symlink_to(trap.outside)
     (trap.inside / "link").symlink_to(trap.outside / "file.txt")
 
-    for found in workspaces.changes(alice):
-        workspaces.undo(alice, found, clock)
+    for found in workspaces.changes(alice.key):
+        workspaces.undo(alice.key, alice, found, clock)
 
     assert trap.outside_now() == before
     assert (trap.outside / "file.txt").read_bytes() == THEIRS
@@ -492,7 +494,7 @@ def test_a_file_larger_than_the_store_cannot_be_restored_and_that_is_said_before
     assert can == [False, True, True]
     assert (written.kept, written.lost) == (False, True)
     assert workspace.can_restore_all()
-    assert Workspaces(small).changes(alice) == []
+    assert Workspaces(small).changes(alice.key) == []
 
 
 def test_folders_nested_as_deep_as_can_be_come_back_and_can_be_dropped(files: Files) -> None:

@@ -498,7 +498,7 @@ def test_what_a_command_replaced_or_removed_can_be_undone(
     command.snapshot.close()
     changed = texts(workspace.path)
 
-    workspaces.undo(alice, workspaces.changes(alice)[0], clock)
+    workspaces.undo(alice.key, alice, workspaces.changes(alice.key)[0], clock)
 
     assert told == MergeResult(can_be_undone=True)
     assert changed == {"a.txt": "mine", "b.txt": "b.txt", "new.txt": "new"}
@@ -515,7 +515,7 @@ def test_a_link_that_a_command_replaced_comes_back(
     command.snapshot.close()
     workspaces = Workspaces(WorkspaceSettings(folder=str(workspace.all_path.parent)))
 
-    restored = workspaces.undo(alice, workspaces.changes(alice)[0], clock)
+    restored = workspaces.undo(alice.key, alice, workspaces.changes(alice.key)[0], clock)
 
     assert told == MergeResult(can_be_undone=True)
     assert restored.back == ["current"]
@@ -542,7 +542,7 @@ def test_a_command_that_would_push_former_versions_out_is_discarded_unless_the_u
     own.write("folder/a.txt", b"a" * 4_000)
     own.write("b.txt", b"b" * 4_000)
     own.write("c.txt", b"c" * 200)
-    files, kept = texts(own.path), [each.id for each in workspaces.changes(alice)]
+    files, kept = texts(own.path), [each.id for each in workspaces.changes(alice.key)]
     told = []
     for number, agreed in enumerate([False, True]):
         context = replace(context_of(alice, clock), foreign=True, agreed=agreed)
@@ -556,7 +556,7 @@ def test_a_command_that_would_push_former_versions_out_is_discarded_unless_the_u
         snapshot.close()
         if not agreed:
             assert texts(own.path) == files
-            assert [each.id for each in workspaces.changes(alice)] == kept
+            assert [each.id for each in workspaces.changes(alice.key)] == kept
 
     assert told == [
         MergeResult(
@@ -566,4 +566,4 @@ def test_a_command_that_would_push_former_versions_out_is_discarded_unless_the_u
         MergeResult(can_be_undone=True),
     ]
     assert texts(own.path).keys() == {"c.txt", "filler.txt"}
-    assert not set(kept) <= {each.id for each in workspaces.changes(alice)}
+    assert not set(kept) <= {each.id for each in workspaces.changes(alice.key)}

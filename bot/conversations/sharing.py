@@ -1,0 +1,68 @@
+"""The settings of shared conversations: who shares one, and what is read when it begins."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bot.conversations.access import is_private
+from bot.values import PERSONAL, ConversationMode, Place, Settings
+
+Mode = Literal["shared", "personal"]
+#: `discord`, `discord:CHANNEL`, or `slack:TEAM:CHANNEL`.
+PlaceName = Annotated[str, Field(pattern=r"^[a-z]+(:[A-Za-z0-9_-]+){0,2}$")]
+
+
+class ConversationSettings(Settings):
+    """Everything under `conversations:`."""
+
+    mode: Mode = "shared"
+    """shared: everyone in a thread talks with the bot in one conversation. personal: each user has
+    a conversation there. Direct messages are always personal.
+    """
+
+    places: Mapping[PlaceName, Mode] = Field({})
+    """Other modes for a platform or a channel: `discord`, `discord:CHANNEL` or
+    `slack:TEAM:CHANNEL`, and shared or personal.
+    """
+
+    context_messages: int = Field(50, ge=0, le=100)
+    """The most messages above the first mention that are read; 0 for none."""
+
+    context_tokens: int = Field(4_000, ge=0, le=50_000)
+    """The most tokens of these messages, estimated; 0 for none."""
+
+    context_minutes: float = Field(60, gt=0, le=24 * 60)
+    """For a mention outside of a thread: the time before it whose messages are read, in minutes."""
+
+    listen_minutes: float = Field(15, ge=0)
+    """Where several people have spoken: the time after a user's last turn in which that user needs
+    no mention in the thread, if nobody else has spoken since the bot's answer.
+    """
+
+    silence_minutes: float = Field(60, gt=0)
+    """In a channel whose answers are in no thread: the silence after which a new conversation
+    begins, in minutes.
+    """
+
+    def at(self, place: Place) -> ConversationMode:
+        """Return the mode of the conversations of a place."""
+        if is_private(place):
+            return PERSONAL
+        platform = place.platform
+        names = (
+            f"{platform}:{place.workspace}:{place.channel}",
+            f"{platform}:{place.channel}",
+            platform,
+        )
+        mode = next((self.places[name] for name in names if name in self.places), self.mode)
+        if mode == "personal":
+            return PERSONAL
+        silence = None if place.thread else timedelta(minutes=self.silence_minutes)
+        return ConversationMode(shared=True, silence=silence)
+
+    @property
+    def reads_above(self) -> bool:
+        """True if the messages above the first mention are read."""
+        return self.context_messages > 0 and self.context_tokens > 0

@@ -1,0 +1,126 @@
+"""Reads what was said in a place before the bot was first called there, and stores it once."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from bot.agent.messages import estimate_tokens
+from bot.agent.plain import plain
+from bot.agent.sanitizer import one_line
+from bot.conversations import foreign_content
+from bot.conversations.sharing import ConversationSettings
+from bot.errors import DeliveryError
+from bot.platforms.base import Outlet
+from bot.platforms.messages import PastMessage, Quoted
+from bot.values import Clock
+from db import conversations, participants
+from db.conversations import Attribution
+from db.database import Database
+from db.turns import Turn
+
+log = logging.getLogger(__name__)
+
+#: Time for which a turn waits for the messages above it.
+READ_SECONDS = 2.0
+UNREAD = "What was said here before could not be read now: {reason} Say so if the answer needs it."
+SLOW = "the platform did not answer in time."
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadReader:
+    """Stores the messages above the first mention of the bot, before its first turn begins."""
+
+    database: Database
+    outlets: Mapping[str, Outlet]
+    settings: ConversationSettings
+    now: Clock
+
+    async def read(self, turn: Turn) -> str:
+        """Read and store the messages above a turn, unless its conversation has them.
+
+        Returns:
+            A note for the model on what could not be read; empty for none. A later turn of the
+            conversation tries again.
+        """
+        outlet = self.outlets.get(turn.place.platform)
+        if outlet is None or not self.settings.reads_above:
+            return ""
+        async with self.database.snapshot() as tx:
+            if await conversations.looked_at(tx, turn.conversation_id) is not None:
+                return ""
+        place, said_at = replace(turn.place, message=""), turn.sent_at or turn.created_at
+        begins = turn.place.thread in {"", turn.place.message}
+        if begins:
+            place = replace(place, thread="")
+        since = said_at - timedelta(minutes=self.settings.context_minutes) if begins else ""
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                found = await outlet.history(place, since, self.settings.context_messages)
+        except TimeoutError:
+            return UNREAD.format(reason=SLOW)
+        except DeliveryError as error:
+            log.info("What was said above turn %s was not read: %s", turn.id, error)
+            return UNREAD.format(reason=error)
+        above = [
+            each
+            for each in found
+            if not each.own
+            and each.place.message != turn.place.message
+            and (each.text.strip() or each.quoted or each.files)
+        ]
+        await self._store(turn, self._chosen(above, first=not begins))
+        return ""
+
+    def _chosen(self, above: Sequence[PastMessage], *, first: bool) -> list[PastMessage]:
+        """Return the newest messages that fit into the tokens, oldest first.
+
+        Args:
+            above: The messages, oldest first.
+            first: Whether the first one, which opened a thread, is included in any case.
+        """
+        kept: list[PastMessage] = []
+        room = self.settings.context_tokens
+        for past in reversed(above):
+            room -= estimate_tokens(past.text + "".join(each.text for each in past.quoted))
+            if kept and room < 0:
+                break
+            kept.append(past)
+        if first and above and kept[-1] is not above[0]:
+            kept.append(above[0])
+        return kept[::-1]
+
+    async def _store(self, turn: Turn, above: Sequence[PastMessage]) -> None:
+        now = self.now()
+        async with self.database.transaction() as tx:
+            known = await conversations.references(tx, turn.conversation_id)
+            for left, past in zip(range(len(above), 0, -1), above, strict=True):
+                if past.place.message in known:
+                    continue
+                name = one_line(past.author_name, participants.NAME_LENGTH)
+                number, shown = await participants.join(
+                    tx, turn.conversation_id, past.author.key, name
+                )
+                files = [Quoted("note", f"attached: {each.name}") for each in past.files]
+                await conversations.say(
+                    tx,
+                    turn.conversation_id,
+                    role="bot" if past.by_bot else "user",
+                    text=plain(past.text, limit=self.settings.context_tokens * 3),
+                    now=now,
+                    quoted=foreign_content.stored([*past.quoted, *files]),
+                    foreign=True,
+                    by=Attribution(
+                        author=past.author.key,
+                        author_number=number,
+                        author_name=shown,
+                        reference=past.place.message,
+                        reply_to=past.reply_to,
+                        said_at=past.sent_at,
+                    ),
+                    overheard=True,
+                    # Before the message of the turn, whatever the platform's clock shows.
+                    sorted_at=min(past.sent_at, turn.created_at - timedelta(microseconds=left)),
+                )
+            await conversations.mark_looked_at(tx, turn.conversation_id, now)

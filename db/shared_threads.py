@@ -1,0 +1,67 @@
+"""Queries on the course of a shared conversation, by which the bot decides whether it is meant."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+
+from bot.values import Identity, Place
+from db.database import Transaction
+from db.rows import is_at
+from db.schema.base import ROUTE
+from db.tables import conversations, messages, turns
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The course of a shared conversation as one user sees it.
+
+    Attributes:
+        others: The number of other people who have spoken.
+        last_at: The time of the last message, or of the closing.
+        turn_at: The time of the user's last turn; `None` for none.
+        interrupted: Whether another person has spoken since the last message of the bot.
+    """
+
+    others: int
+    last_at: datetime
+    turn_at: datetime | None
+    interrupted: bool
+
+
+async def course(tx: Transaction, user: Identity, place: Place) -> Course | None:
+    """Return the course of the newest shared conversation of a place; `None` for none.
+
+    A conversation that `/new` has closed counts until the next message.
+    """
+    newest = (
+        select(conversations.c.id, conversations.c.closed_at, conversations.c.created_at)
+        .where(conversations.c.shared, *is_at(conversations, place, *ROUTE))
+        .order_by(conversations.c.id.desc())
+        .limit(1)
+    )
+    found = (await tx.execute(newest)).first()
+    if found is None:
+        return None
+    here = messages.c.conversation_id == found.id
+    theirs = (here, messages.c.role == "user", messages.c.author != user.key)
+    mine = (turns.c.conversation_id == found.id, turns.c.user_id == user.key)
+    spoken = select(func.max(messages.c.id)).where(here, messages.c.role == "assistant")
+    row = (
+        await tx.execute(
+            select(
+                select(func.count(messages.c.author.distinct())).where(*theirs).scalar_subquery(),
+                select(func.max(messages.c.created_at)).where(here).scalar_subquery(),
+                select(func.max(turns.c.created_at)).where(*mine).scalar_subquery(),
+                select(messages.c.id)
+                .where(*theirs, messages.c.id > func.coalesce(spoken.scalar_subquery(), ""))
+                .exists(),
+            )
+        )
+    ).one()
+    return Course(
+        others=row[0],
+        last_at=found.closed_at or row[1] or found.created_at,
+        turn_at=row[2],
+        interrupted=bool(row[3]),
+    )
