@@ -185,7 +185,9 @@ class Outlet:
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Do nothing."""
 
-    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+    async def history(
+        self, place: Place, after: datetime | str, limit: int, *, opening: bool = False
+    ) -> list[PastMessage]:
         """Return nothing."""
         return []
 

@@ -220,6 +220,7 @@ async def open_bot(
             platforms=list(outlets),
             stores=lambda name: SkillStore(database, name, now),
             is_taken=registry.has,
+            mode_at=config.conversations.at,
             now=now,
         )
         await open_skills(stack, services, registry)

@@ -5,12 +5,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import takewhile
 
-from sqlalchemy import ColumnElement, bindparam, func, insert, select
+from sqlalchemy import ColumnElement, func, insert, select
 
-from bot.values import PERSONAL, ConversationMode, File, Identity, Json, Place, new_sortable_id
+from bot.values import PERSONAL, ConversationMode, Identity, Json, Place, new_sortable_id
 from db.database import Transaction
 from db.rows import RowMapper, change, insert_new, is_at, place_columns
-from db.tables import conversations, files, messages, participants, seen_events, turns
+from db.tables import conversations, messages, participants, seen_events, turns
 
 _INSERT = insert(messages)
 _ROUTE = ("channel", "place_workspace", "place_channel", "place_thread")
@@ -62,34 +62,12 @@ class Attribution:
 NOBODY = Attribution()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFile:
-    """A file without its content.
-
-    Attributes:
-        media_type: For an image; empty for a text.
-        size: In bytes.
-    """
-
-    id: str
-    message_id: str
-    name: str
-    media_type: str
-    size: int
-
-
 _MESSAGES = RowMapper(
     StoredMessage,
     messages,
     others={"foreign": messages.c.foreign_content},
     convert={"quoted": lambda quoted: tuple(quoted or ())},
 )
-
-_FILES = RowMapper(StoredFile, files, others={"size": func.length(files.c.data)})
-# Built once: every turn queries files, and hardly any has one.
-_OF_MESSAGES = _FILES.query.where(
-    files.c.message_id.in_(bindparam("b_ids", expanding=True))
-).order_by(files.c.id)
 
 
 async def is_new_event(tx: Transaction, platform: str, event_id: str, now: datetime) -> bool:
@@ -410,24 +388,3 @@ async def text_of(tx: Transaction, message_id: str) -> str:
     """Return the text of a message; empty if the message does not exist."""
     found: str | None = await tx.scalar(select(messages.c.text).where(messages.c.id == message_id))
     return found or ""
-
-
-async def put_files(tx: Transaction, message_id: str, sent: Sequence[File], now: datetime) -> None:
-    """Store the files of a message, in this order."""
-    # Ids of the same microsecond are random among themselves.
-    ids = sorted(new_sortable_id() for _ in sent)
-    common = {"message_id": message_id, "created_at": now}
-    rows = [{"id": key, **common, **asdict(file)} for key, file in zip(ids, sent, strict=True)]
-    if rows:
-        await tx.execute(insert(files), rows)
-
-
-async def files_of(tx: Transaction, message_ids: Sequence[str]) -> list[StoredFile]:
-    """Return the files of these messages, in the order in which they were stored."""
-    return await _FILES.all(tx, _OF_MESSAGES, {"b_ids": list(message_ids)})
-
-
-async def contents_of(tx: Transaction, file_ids: Sequence[str]) -> dict[str, bytes]:
-    """Return the contents of these files, by id."""
-    rows = await tx.execute(select(files.c.id, files.c.data).where(files.c.id.in_(file_ids)))
-    return {row.id: row.data for row in rows}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bot.changes import ChangeStore
 from bot.errors import ConfigError
-from bot.values import Clock, Sections
+from bot.values import Clock, ConversationMode, Place, Sections
 from skills.base import Skill, Tool
 from skills.services import SkillServices, Store
 
@@ -45,6 +45,7 @@ class BotServices(SkillServices):
         platforms: The platforms that this process serves.
         stores: Returns the store of a skill.
         is_taken: Returns True if another tool or skill has a name.
+        mode_at: Returns the mode of the conversations of a place.
         now: The bot's clock.
     """
 
@@ -59,6 +60,7 @@ class BotServices(SkillServices):
     platforms: Sequence[str]
     stores: Callable[[str], Store]
     is_taken: Callable[[str], bool]
+    mode_at: Callable[[Place], ConversationMode]
     now: Clock
 
 

@@ -10,9 +10,9 @@ from bot.agent.sanitizer import defused, escape_for_model
 from bot.masking import without_secrets
 from bot.platforms.messages import Quoted
 from bot.values import Json
-from db import conversations
-from db.conversations import StoredFile
+from db import files as stored_files
 from db.database import Transaction
+from db.files import StoredFile
 
 MOST_PARTS = 20
 MOST_CHARACTERS = 20_000
@@ -120,7 +120,7 @@ async def read(tx: Transaction, message_ids: Sequence[str], room: int) -> Conver
         message_ids: The messages of the conversation; the last is the one to be answered.
         room: Most characters of all texts together.
     """
-    entries = await conversations.files_of(tx, message_ids)
+    entries = await stored_files.files_of(tx, message_ids)
     if not entries:
         return ConversationFiles({}, {}, room)
     by_message: dict[str, list[StoredFile]] = {}
@@ -128,7 +128,7 @@ async def read(tx: Transaction, message_ids: Sequence[str], room: int) -> Conver
         if own := [entry for entry in entries if entry.message_id == message_id]:
             by_message[message_id] = own
     shown = chosen(by_message, newest=message_ids[-1], room=room)
-    return ConversationFiles(by_message, await conversations.contents_of(tx, shown), room)
+    return ConversationFiles(by_message, await stored_files.contents_of(tx, shown), room)
 
 
 def chosen(by_message: Mapping[str, Sequence[StoredFile]], *, newest: str, room: int) -> list[str]:

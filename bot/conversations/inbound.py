@@ -28,6 +28,7 @@ from bot.platforms.base import CommandReply, Incoming
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Role
 from db import conversations, participants, steps, turns, users
+from db import files as stored_files
 from db.conversations import Attribution
 from db.database import Database, Transaction
 
@@ -237,7 +238,7 @@ class TurnQueue:
             else:
                 quoted = foreign_content.stored([*incoming.quoted, *taken.notes])
                 await conversations.requote(tx, queued.message_id, quoted)
-                await conversations.put_files(tx, queued.message_id, taken.files, self.now())
+                await stored_files.put_files(tx, queued.message_id, taken.files, self.now())
                 await turns.let_go(tx, queued.turn_id)
             starts = await turns.claim_next(tx, queued.conversation_id, self.now())
         self._start(starts, incoming.place.platform)

@@ -37,8 +37,8 @@ class ConversationSettings(Settings):
     """For a mention outside of a thread: the time before it whose messages are read, in minutes."""
 
     listen_minutes: float = Field(15, ge=0)
-    """Where several people have spoken: the time after a user's last turn in which that user needs
-    no mention in the thread, if nobody else has spoken since the bot's answer.
+    """The time after a user's last turn in which that user needs no mention, in a thread where
+    several people have spoken and nobody else since the bot's answer, in minutes.
     """
 
     silence_minutes: float = Field(60, gt=0)

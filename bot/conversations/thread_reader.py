@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from bot.agent.messages import estimate_tokens
 from bot.agent.plain import plain
@@ -30,12 +30,17 @@ SLOW = "the platform did not answer in time."
 
 @dataclass(frozen=True, slots=True)
 class ThreadReader:
-    """Stores the messages above the first mention of the bot, before its first turn begins."""
+    """Stores the messages above the first mention of the bot, before its first turn begins.
+
+    Attributes:
+        seconds: The time for which a turn waits for them.
+    """
 
     database: Database
     outlets: Mapping[str, Outlet]
     settings: ConversationSettings
     now: Clock
+    seconds: float = READ_SECONDS
 
     async def read(self, turn: Turn) -> str:
         """Read and store the messages above a turn, unless its conversation has them.
@@ -56,8 +61,9 @@ class ThreadReader:
             place = replace(place, thread="")
         since = said_at - timedelta(minutes=self.settings.context_minutes) if begins else ""
         try:
-            async with asyncio.timeout(READ_SECONDS):
-                found = await outlet.history(place, since, self.settings.context_messages)
+            async with asyncio.timeout(self.seconds):
+                most = self.settings.context_messages
+                found = await outlet.history(place, since, most, opening=not begins)
         except TimeoutError:
             return UNREAD.format(reason=SLOW)
         except DeliveryError as error:
@@ -95,7 +101,7 @@ class ThreadReader:
         now = self.now()
         async with self.database.transaction() as tx:
             known = await conversations.references(tx, turn.conversation_id)
-            for left, past in zip(range(len(above), 0, -1), above, strict=True):
+            for at, past in zip(_sorted_at(above, turn.created_at), above, strict=True):
                 if past.place.message in known:
                     continue
                 name = one_line(past.author_name, participants.NAME_LENGTH)
@@ -120,7 +126,16 @@ class ThreadReader:
                         said_at=past.sent_at,
                     ),
                     overheard=True,
-                    # Before the message of the turn, whatever the platform's clock shows.
-                    sorted_at=min(past.sent_at, turn.created_at - timedelta(microseconds=left)),
+                    sorted_at=at,
                 )
             await conversations.mark_looked_at(tx, turn.conversation_id, now)
+
+
+def _sorted_at(above: Sequence[PastMessage], before: datetime) -> list[datetime]:
+    """Return rising times that keep the order of messages, all before a time of our clock."""
+    times: list[datetime] = []
+    for index, past in enumerate(above):
+        latest = before - timedelta(microseconds=len(above) - index)
+        earliest = times[-1] + timedelta(microseconds=1) if times else past.sent_at
+        times.append(min(max(past.sent_at, earliest), latest))
+    return times

@@ -24,6 +24,7 @@ from db import conversations, memories, outbox, run_questions, runs, todos, turn
 from db.conversations import StoredMessage
 from db.database import Database, Transaction
 from db.memories import Memory, fitting
+from db.outbox import OutboxEntry
 from db.runs import Run
 from db.turns import Turn
 
@@ -95,49 +96,34 @@ class TurnContext:
         unread = await self.reader.read(turn) if turn.shared else ""
         if turn.shared:
             turn = await self._seen(turn)
-        scope = own_scope(Caller(user=turn.user, role=turn.role, place=turn.place))
         async with self.database.snapshot() as tx:
             past, newest = await _read(tx, turn)
             spoken = [item.id for item in past if item.role == "user" and item.id != newest.id]
             room = int(self.settings.context_tokens * FILE_CHARACTERS_PER_TOKEN)
             sent = await foreign_content.read(tx, [*spoken, turn.message_id], room)
-            active = await runs.active(tx, scope.owner, read_in=scope.read_in, limit=20)
-            asked = await run_questions.open_of_many(tx, [run.id for run in active])
-            since = self.now() - timedelta(minutes=RECENT_MINUTES)
-            recent = await runs.ended_since(
-                tx, scope.owner, since, read_in=scope.read_in, limit=RECENT
-            )
-            waiting = await outbox.undelivered(
-                tx, turn.user.key, read_in=scope.read_in, limit=UNDELIVERED
-            )
+            active, asked, recent, waiting = await self._runs(tx, turn)
             remembered = [] if turn.shared else await memories.MEMORIES.newest(tx, turn.user.key)
             todo_list = todos.list_of(turn.conversation_id, turn.user, shared=turn.shared)
             todo = await todos.read(tx, todo_list, turn.user.key)
         memories_shown = _remembered(remembered, newest.text)
-        zone = ZoneInfo(self.settings.timezone)
-        time = f"{self.now().astimezone(zone):%A %d %B %Y, %H:%M} ({self.settings.timezone})"
-        speaker = f"u{turn.number}"
-        users = f"You are talking with {escape_for_model(one_line(turn.user_name, 60))}."
-        if turn.shared:
-            users = " ".join(filter(None, (SHARED.format(user=speaker), unread)))
         block = situation(
-            head=f"Now: {time}. {users}",
+            head=self._head(turn, unread),
             active=[_line(run, asked.get(run.id, "")) for run in active],
             recent=[_line(run) for run in recent],
             undelivered=_undelivered(waiting),
             memories=memories_shown,
             todo=todos.progress(todo) if todo else "",
             away=away,
-            last=f"You answer {speaker} now." if turn.shared else "",
+            last=f"You answer u{turn.number} now." if turn.shared else "",
         )
         files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
-        own = files.get(turn.message_id, MessageFiles())
+        summary = SUMMARISE if turn.kind == "summary" else ""
         if turn.shared:
-            summary = SUMMARISE if turn.kind == "summary" else ""
+            zone = ZoneInfo(self.settings.timezone)
             messages = [*_shared_history(past, files, zone), UserMessage(summary + block)]
         else:
-            text = foreign_content.with_quotes(newest.text, newest.quoted)
-            text = (SUMMARISE if turn.kind == "summary" else "") + text
+            own = files.get(turn.message_id, MessageFiles())
+            text = summary + foreign_content.with_quotes(newest.text, newest.quoted)
             messages = [*_history(past, files), UserMessage(block + own.blocks + text, own.images)]
         of_runs = [*active, *recent]
         others = any(item.author_number not in {0, turn.number} for item in past)
@@ -153,6 +139,28 @@ class TurnContext:
             or any(run.conversation_id != turn.conversation_id for run in of_runs)
             or any(_route(item.place) != _route(turn.place) for item in waiting),
         )
+
+    async def _runs(
+        self, tx: Transaction, turn: Turn
+    ) -> tuple[list[Run], dict[str, str], list[Run], list[OutboxEntry]]:
+        """Return the active runs with their questions, the recent ones, and kept results."""
+        scope = own_scope(Caller(user=turn.user, role=turn.role, place=turn.place))
+        owner, read_in = scope.owner, scope.read_in
+        active = await runs.active(tx, owner, read_in=read_in, limit=20)
+        asked = await run_questions.open_of_many(tx, [run.id for run in active])
+        since = self.now() - timedelta(minutes=RECENT_MINUTES)
+        recent = await runs.ended_since(tx, owner, since, read_in=read_in, limit=RECENT)
+        key = turn.user.key
+        waiting = await outbox.undelivered(tx, key, read_in=read_in, limit=UNDELIVERED)
+        return active, asked, recent, waiting
+
+    def _head(self, turn: Turn, unread: str) -> str:
+        """Return the first line of the situation: the time, and the users."""
+        zone = self.settings.timezone
+        time = f"Now: {self.now().astimezone(ZoneInfo(zone)):%A %d %B %Y, %H:%M} ({zone})."
+        if turn.shared:
+            return " ".join(filter(None, (time, SHARED.format(user=f"u{turn.number}"), unread)))
+        return f"{time} You are talking with {escape_for_model(one_line(turn.user_name, 60))}."
 
     async def _seen(self, turn: Turn) -> Turn:
         """Return a turn of a shared conversation with the newest message that it reads.
@@ -246,7 +254,7 @@ def _remembered(found: Sequence[Memory], text: str) -> list[str]:
     return lines
 
 
-def _undelivered(items: Sequence[outbox.OutboxEntry]) -> list[str]:
+def _undelivered(items: Sequence[OutboxEntry]) -> list[str]:
     """Return the undelivered announcements in lines, their texts cut to a common length."""
     lines, room = [], UNDELIVERED_CHARACTERS
     for item in items:

@@ -212,8 +212,7 @@ class ReplyStream(Protocol):
         ...
 
 
-#: Called with the platform's id of a reply or card as soon as the message exists, so that the id is
-#: known to the process that resumes the work.
+#: Called with the platform's id of a reply or card once it exists: for a process that resumes it.
 OnBegun = Callable[[str], None]
 
 
@@ -278,16 +277,16 @@ class Outlet(Protocol):
         """Send a short text to one user, privately if the platform can do so. Never raises."""
         ...
 
-    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+    async def history(
+        self, place: Place, after: datetime | str, limit: int, *, opening: bool = False
+    ) -> list[PastMessage]:
         """Return the newest `limit` messages of a place after a given time, oldest first.
 
-        A place with a thread returns the messages of that thread, a place without a thread those of
-        its channel. A platform that stores no messages returns an empty list.
-
         Args:
-            place: The channel, direct message or thread.
+            place: The thread, the direct message, or the channel without its threads.
             after: A time, or the id of a message, which is not returned; empty for the beginning.
-            limit: The most messages to return.
+            limit: The number, without the message that opened a thread.
+            opening: Whether to include that message.
 
         Raises:
             DeliveryError: The place cannot be read now; permanent if it can never be read.
@@ -351,15 +350,7 @@ class InboundHandler(Protocol):
         ...
 
     async def overhear(self, incoming: Incoming, *, by_bot: bool = False) -> bool:
-        """Store a message that is not for the bot, as context for later turns.
-
-        Args:
-            incoming: The message.
-            by_bot: Whether another bot wrote it.
-
-        Returns:
-            True if it is stored: the place has a shared conversation.
-        """
+        """Store a message that is not for the bot; `False` if its place has no shared talk."""
         ...
 
     async def missed(self, platform: str, listener: str) -> Missed | None:

@@ -1,18 +1,17 @@
 """Starts the runs of schedules that are due: each fire once, in whichever process claims it."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.conversations.access import AccessSettings, is_blocked
-from bot.conversations.sharing import ConversationSettings
 from bot.errors import BotError, DatabaseUnreachableError
 from bot.events import AnnouncementDue, EventBus
 from bot.run_texts import status_text
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller, RunRequest
-from bot.values import Clock, Role, RunStatus, derived_run_id
+from bot.values import Clock, ConversationMode, Place, Role, RunStatus, derived_run_id
 from db import conversations, outbox, schedules, users
 from db.database import Database, Transaction
 from db.schedules import EndedFire, Fire, Schedule
@@ -39,6 +38,7 @@ class Fires:
     due time, so a process that retries a fire after a crash finds the run of the first attempt.
 
     Attributes:
+        mode_at: Returns the mode of the conversations of a place.
         platforms: The platforms for which this process may act.
     """
 
@@ -46,7 +46,7 @@ class Fires:
     manager: SubagentManager
     settings: ScheduleSettings
     access: AccessSettings
-    sharing: ConversationSettings
+    mode_at: Callable[[Place], ConversationMode]
     platforms: Sequence[str]
     events: EventBus
     now: Clock
@@ -113,7 +113,7 @@ class Fires:
             self.events.publish(AnnouncementDue(key=key))
             return
         place = fire.schedule.place
-        mode = self.sharing.at(place)
+        mode = self.mode_at(place)
         async with self.database.transaction() as tx:
             # The conversation that is open in the place now.
             conversation_id = await conversations.find_or_open(tx, owner.identity, place, now, mode)

@@ -10,7 +10,6 @@ from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
 from bot.changes import CAN_BE_UNDONE
 from bot.conversations.access import AccessSettings
-from bot.conversations.sharing import ConversationSettings
 from bot.subagents.limits import SubagentSettings
 from db.schedules import Schedule
 from skills.base import Effects, Reach, Skill, ToolContext, tool
@@ -130,7 +129,7 @@ def _parts(services: BotServices) -> SkillParts | None:
         manager=services.manager,
         settings=settings,
         access=services.config.section(AccessSettings),
-        sharing=services.config.section(ConversationSettings),
+        mode_at=services.mode_at,
         platforms=services.platforms,
         events=services.events,
         now=services.now,

@@ -171,6 +171,17 @@ async def test_the_newest_messages_come_oldest_first(room: Room, place: Place) -
     assert [each.text for each in found] == ["number 2", "number 3", "number 4"]
 
 
+async def test_the_message_that_opened_a_thread_is_read_besides_the_newest(room: Room) -> None:
+    for number in range(5):
+        await room.say(room.thread, f"number {number}")
+
+    first, *rest = await room.outlet.history(room.thread, "", 3, opening=True)
+
+    assert [each.text for each in rest] == ["number 2", "number 3", "number 4"]
+    assert first.text not in {"number 1", "number 2", "number 3", "number 4"}
+    assert first.sent_at < rest[0].sent_at
+
+
 async def test_what_was_said_before_is_not_among_them(room: Room, place: Place) -> None:
     await room.say(place, "before")
     last = await room.say(place, "the last one known")

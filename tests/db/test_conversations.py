@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from bot.values import Identity, Place
-from db import conversations, turns
+from bot.values import ConversationMode, Identity, Place
+from db import conversations, participants, turns
 from db.conversations import StoredMessage
 from db.database import Database, DatabaseSettings
 from db.tables import conversations as table
@@ -212,3 +212,114 @@ async def test_text_that_no_database_takes_is_kept_with_marks_in_its_place(
     async with database.snapshot() as tx:
         assert await conversations.text_of(tx, message) == "a\ufffdb\ufffdc 🙂"
     assert await stored.count(messages) == 1
+
+
+SHARED = ConversationMode(shared=True)
+
+
+async def test_users_of_a_place_share_one_conversation(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    await stored.person(bob)
+    personal, place = await stored.conversation(alice), room(alice)
+
+    async with database.transaction() as tx:
+        shared = await conversations.find_or_open(tx, alice, place, clock(), SHARED)
+        theirs = await conversations.find_or_open(tx, bob, place, clock(), SHARED)
+        # The mode has changed: both would be open.
+        left = await conversations.find(tx, alice, place)
+
+    assert shared == theirs != personal
+    assert left is None
+
+
+async def test_a_shared_conversation_ends_after_a_silence(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    await stored.person(alice)
+    mode = ConversationMode(shared=True, silence=timedelta(minutes=60))
+
+    async with database.transaction() as tx:
+        first = await conversations.find_or_open(tx, alice, room(alice), clock(), mode)
+        clock.advance(50 * 60)
+        await conversations.say(tx, first, role="user", text="Hm", now=clock())
+        clock.advance(50 * 60)
+        assert await conversations.find_or_open(tx, alice, room(alice), clock(), mode) == first
+        clock.advance(11 * 60)
+        second = await conversations.find_or_open(tx, alice, room(alice), clock(), mode)
+
+        assert second != first
+        assert await conversations.looked_at(tx, second) is None
+
+
+async def test_what_was_said_before_a_new_conversation_is_not_read_again(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    await stored.person(alice)
+
+    async with database.transaction() as tx:
+        first = await conversations.find_or_open(tx, alice, room(alice), clock(), SHARED)
+        assert await conversations.looked_at(tx, first) is None
+        await conversations.close(tx, first, clock())
+        second = await conversations.find_or_open(tx, alice, room(alice), clock(), SHARED)
+
+        assert await conversations.looked_at(tx, second) == clock()
+
+
+async def test_a_shared_history_places_an_answer_behind_what_its_turn_had_read(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    turn_id = await stored.turn(alice, conversation, "first")
+    async with database.transaction() as tx:
+        turn = await turns.get(tx, turn_id)
+        assert turn is not None
+        await turns.see(tx, turn_id, turn.message_id)
+    await said(database, conversation, "user", "meanwhile")
+    async with database.transaction() as tx:
+        await conversations.say(
+            tx, conversation, role="assistant", text="answer", now=clock(), turn_id=turn_id
+        )
+    last = await said(database, conversation, "user", "last")
+    await said(database, conversation, "user", "not yet")
+
+    async with database.snapshot() as tx:
+        past = await conversations.shared_history(tx, conversation, until=last)
+
+    assert [each.text for each in past] == ["first", "answer", "meanwhile", "last"]
+
+
+async def test_a_turn_reads_on_up_to_the_first_message_that_waits_for_a_turn(
+    database: Database, stored: Stored, alice: Identity, bob: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    await stored.person(bob)
+    turn_id = await stored.turn(alice, conversation, "first")
+    heard = await said(database, conversation, "user", "for nobody")
+    await stored.turn(bob, conversation, "waits")
+    await said(database, conversation, "user", "later")
+
+    async with database.snapshot() as tx:
+        turn = await turns.get(tx, turn_id)
+        assert turn is not None
+        assert await conversations.newest_to_read(tx, conversation, turn.message_id) == heard
+
+
+async def test_each_user_of_a_shared_conversation_chooses_a_model(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    await stored.person(alice)
+    await stored.person(bob)
+    async with database.transaction() as tx:
+        shared = await conversations.find_or_open(tx, alice, room(alice), clock(), SHARED)
+        for number, user in enumerate((alice, bob)):
+            await participants.join(tx, shared, user.key, f"user {number}")
+        await conversations.choose_model(tx, shared, alice, "fake/small")
+
+        assert await conversations.model_of(tx, shared, alice) == "fake/small"
+        assert await conversations.model_of(tx, shared, bob) == ""
+    turn_id = await stored.turn(alice, shared)
+    async with database.snapshot() as tx:
+        turn = await turns.get(tx, turn_id)
+    assert turn is not None
+    assert (turn.model, turn.shared, turn.number) == ("fake/small", True, 1)

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from bot.values import File, Identity, new_run_id
 from db import conversations
+from db import files as stored_files
 from db.database import Database
 from db.tables import files as table
 from tests.fakes.clock import FakeClock
@@ -21,7 +22,7 @@ async def said_with(database: Database, stored: Stored, user: Identity, *sent: F
         message = await conversations.say(
             tx, conversation, role="user", text="Look", now=stored.now()
         )
-        await conversations.put_files(tx, message, sent, stored.now())
+        await stored_files.put_files(tx, message, sent, stored.now())
     return message
 
 
@@ -33,11 +34,11 @@ async def test_files_are_found_by_their_message_with_their_size_and_content(
     foreign = await said_with(database, stored, bob, NOTES)
 
     async with database.snapshot() as tx:
-        found = await conversations.files_of(tx, [second, first])
-        contents = await conversations.contents_of(tx, [entry.id for entry in found])
-        assert await conversations.files_of(tx, []) == []
-        assert await conversations.files_of(tx, [new_run_id()]) == []
-        assert await conversations.contents_of(tx, []) == {}
+        found = await stored_files.files_of(tx, [second, first])
+        contents = await stored_files.contents_of(tx, [entry.id for entry in found])
+        assert await stored_files.files_of(tx, []) == []
+        assert await stored_files.files_of(tx, [new_run_id()]) == []
+        assert await stored_files.contents_of(tx, []) == {}
 
     told = [(entry.message_id, entry.name, entry.media_type, entry.size) for entry in found]
     assert told == [
@@ -60,8 +61,8 @@ async def test_whatever_is_in_them_files_come_back_in_their_order(
     )
 
     async with database.snapshot() as tx:
-        found = await conversations.files_of(tx, [message])
-        contents = await conversations.contents_of(tx, [entry.id for entry in found])
+        found = await stored_files.files_of(tx, [message])
+        contents = await stored_files.contents_of(tx, [entry.id for entry in found])
 
     assert [contents[entry.id] for entry in found] == [data for _, data in sent]
     assert [entry.size for entry in found] == [len(data) for _, data in sent]
@@ -73,7 +74,7 @@ async def test_many_files_of_many_messages_are_found_with_one_question(
     messages = [await said_with(database, stored, alice, NOTES) for _ in range(30)]
 
     async with database.snapshot() as tx:
-        found = await conversations.files_of(tx, [*messages, *(new_run_id() for _ in range(200))])
+        found = await stored_files.files_of(tx, [*messages, *(new_run_id() for _ in range(200))])
 
     assert [entry.message_id for entry in found] == messages
 
@@ -87,7 +88,7 @@ async def test_only_old_files_are_forgotten_and_their_messages_stay(
 
     async with database.transaction() as tx:
         assert await forget(tx, table, clock()) == 2
-        left = await conversations.files_of(tx, [old, young])
+        left = await stored_files.files_of(tx, [old, young])
         assert await conversations.text_of(tx, old) == "Look"
 
     assert [entry.message_id for entry in left] == [young]

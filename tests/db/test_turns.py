@@ -385,3 +385,60 @@ async def test_whatever_happens_turns_are_answered_in_order_and_none_is_lost(
 
     assert not waiting
     assert answered == order.count("arrive")
+
+
+async def test_users_of_a_conversation_take_turns(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    await stored.person(bob)
+    mine = [await stored.turn(alice, conversation) for _ in range(3)]
+    theirs = [await stored.turn(bob, conversation) for _ in range(2)]
+
+    answered = []
+    while turn_id := await stored.claim_turn(conversation):
+        answered.append(turn_id)
+        clock.advance(1)
+        assert await end(database, await stored.begin_turn(turn_id), clock)
+
+    assert answered == [mine[0], theirs[0], mine[1], theirs[1], mine[2]]
+
+
+async def test_a_delayed_turn_of_one_user_does_not_keep_another_user_waiting(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    await stored.person(bob)
+    delayed = await stored.turn(alice, conversation)
+    await stored.turn(alice, conversation)
+    other = await stored.turn(bob, conversation)
+    async with database.transaction() as tx:
+        await turns.hold(tx, delayed, clock() + timedelta(minutes=1))
+
+    assert await stored.claim_turn(conversation) == other
+    assert await end(database, await stored.begin_turn(other), clock)
+    assert await stored.claim_turn(conversation) is None
+    clock.advance(60)
+    assert await stored.claim_turn(conversation) == delayed
+
+
+async def test_a_message_joins_the_waiting_turn_of_its_own_user(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    await stored.person(bob)
+    waiting = await stored.turn(alice, conversation)
+    later = replace(room(alice), message="m2")
+
+    async with database.transaction() as tx:
+        assert await turns.joinable(tx, conversation, bob) is None
+        found = await turns.joinable(tx, conversation, alice)
+        assert found is not None
+        assert await turns.join(tx, found.id, "a later message", later)
+    joined = await read(database, waiting)
+    await stored.claim_turn(conversation)
+
+    assert (joined.message_id, joined.place) == ("a later message", later)
+    async with database.transaction() as tx:
+        assert await turns.joinable(tx, conversation, alice) is None
+        assert not await turns.join(tx, waiting, "too late", later)

@@ -1,11 +1,12 @@
 """A fake `Outlet`: records what is said, can fail, and can be waited on."""
 
+import asyncio
 from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
-from bot.errors import NotPresentError
+from bot.errors import DeliveryError, NotPresentError
 from bot.platforms.base import (
     Announcement,
     Confirmation,
@@ -104,6 +105,8 @@ class FakeOutlet:
         cards: For each run, the states its card was given, in order.
         settled: What became of each question, by its id.
         past: What stands in its places, for `history`.
+        unreadable: Raised by `history`; `None` for nothing.
+        silent: `history` never returns.
         absent: The people who are not there: everything for them raises `NotPresentError`.
     """
 
@@ -120,6 +123,8 @@ class FakeOutlet:
         self.told: list[Told] = []
         self.absent: set[Identity] = set()
         self.past: list[PastMessage] = []
+        self.unreadable: DeliveryError | None = None
+        self.silent = False
         self._failures: defaultdict[Kind, deque[_Failure]] = defaultdict(deque)
         self._pulse = Pulse(patience)
         self.until = self._pulse.until
@@ -178,8 +183,14 @@ class FakeOutlet:
         self.settled[question.id] = settlement
         self.stir()
 
-    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+    async def history(
+        self, place: Place, after: datetime | str, limit: int, *, opening: bool = False
+    ) -> list[PastMessage]:
         """Return what the test has put there."""
+        if self.silent:
+            await asyncio.Event().wait()
+        if self.unreadable is not None:
+            raise self.unreadable
         there = [each for each in self.past if replace(each.place, message="") == place]
         there.sort(key=lambda each: each.sent_at)
         ids = [each.place.message for each in there]
@@ -187,7 +198,8 @@ class FakeOutlet:
             there = [each for each in there if each.sent_at > after]
         elif after in ids:
             there = there[ids.index(after) + 1 :]
-        return there[-limit:]
+        first = there[:1] if opening and place.thread and len(there) > limit else []
+        return [*first, *there[-limit:]]
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Remember what was said."""

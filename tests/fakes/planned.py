@@ -11,9 +11,8 @@ from sqlalchemy import select, update
 from bot.catalog.agents import AgentDefinition
 from bot.changes import Cause
 from bot.conversations.access import AccessSettings
-from bot.conversations.sharing import ConversationSettings
 from bot.events import AnnouncementDue, EventBus
-from bot.values import Identity, Json, Place
+from bot.values import PERSONAL, Identity, Json, Place
 from db import outbox, schedules
 from db.database import Database
 from db.outbox import OutboxEntry
@@ -70,7 +69,7 @@ class Plans:
             "manager": self.office.manager,
             "settings": self.settings,
             "access": AccessSettings(),
-            "sharing": ConversationSettings(),
+            "mode_at": lambda _: PERSONAL,
             "platforms": [platform],
             "events": events,
             "now": self.clock,

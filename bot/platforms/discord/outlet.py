@@ -192,15 +192,14 @@ class DiscordOutlet(MessagingOutlet):
         except DeliveryError as error:
             log.info("A note for a user was not sent in %s: %s", place.channel, error)
 
-    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
-        """Return the newest messages of a place after a time or a message id, oldest first.
-
-        From its beginning, a thread includes the message of the channel that opened it.
-        """
+    async def history(
+        self, place: Place, after: datetime | str, limit: int, *, opening: bool = False
+    ) -> list[PastMessage]:
+        """Return the newest messages of a place after a time or a message id, oldest first."""
         channel = place.thread or place.channel
         found = await self._sender.newest(channel, limit, after=after, guild=place.workspace)
-        if place.thread and not after and (opening := await self._sender.opening(place)):
-            found = [*(each for each in found if each.id != opening.id), opening]
+        if opening and place.thread and (first := await self._sender.opening(place)) is not None:
+            found = [*(each for each in found if each.id != first.id), first]
         me, read = self._client.user, []
         for message in reversed(found):
             text = text_of(message, me)

@@ -98,11 +98,13 @@ class PendingOutlet:
         if self._outlet is not None:
             await self._outlet.tell(place, user, text)
 
-    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+    async def history(
+        self, place: Place, after: datetime | str, limit: int, *, opening: bool = False
+    ) -> list[PastMessage]:
         """Return the newest messages of a place after a given time, oldest first."""
         if self._outlet is None:
             raise DeliveryError(NOT_OPEN)
-        return await self._outlet.history(place, after, limit)
+        return await self._outlet.history(place, after, limit, opening=opening)
 
 
 class _Undeliverable:

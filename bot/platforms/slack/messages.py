@@ -191,8 +191,16 @@ class History:
         headers = {"Authorization": f"Bearer {installed.token}"}
         return await self._store.fetch(address, _name(file), headers=headers)
 
-    async def read(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+    async def read(
+        self, place: Place, after: datetime | str, limit: int, *, opening: bool = False
+    ) -> list[PastMessage]:
         """Return the newest messages after a given time or message, oldest first.
+
+        Args:
+            place: The channel or thread.
+            after: The time or the message.
+            limit: The most messages to return.
+            opening: Whether to include, besides these, the message that opened a thread.
 
         Raises:
             DeliveryError: The messages cannot be read.
@@ -217,7 +225,11 @@ class History:
         # Slack returns a thread with its first message, regardless of `oldest`.
         new = [each for each in found if not oldest or float(each["ts"]) > float(oldest)]
         new.sort(key=lambda each: float(each["ts"]))
-        return [await self._past(each, place, installed) for each in new[-limit:]]
+        read = new[-limit:]
+        if opening and place.thread:
+            first = (each for each in found if each["ts"] == place.thread and each not in read)
+            read = [*first, *read]
+        return [await self._past(each, place, installed) for each in read]
 
     async def _past(self, message: Json, place: Place, installed: Installed) -> PastMessage:
         ts, text = str(message["ts"]), str(message.get("text") or "")

@@ -253,9 +253,11 @@ class SlackOutlet(MessagingOutlet):
         """
         await self.answers.say(place, user.account, text)
 
-    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+    async def history(
+        self, place: Place, after: datetime | str, limit: int, *, opening: bool = False
+    ) -> list[PastMessage]:
         """Return the newest messages of a place after a given time, oldest first."""
-        return await self.reader.read(place, after, limit)
+        return await self.reader.read(place, after, limit, opening=opening)
 
     async def _usual_route(self, place: Place, owner: Identity) -> Route | None:
         return Route(place=place, head=texts.mention(owner.account))

@@ -118,7 +118,9 @@ class TerminalOutlet:
         if self._state.drop_question(question.id) and settlement.by is None:
             await self.tell(question.place, question.owner, unanswered(question, settlement))
 
-    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+    async def history(
+        self, place: Place, after: datetime | str, limit: int, *, opening: bool = False
+    ) -> list[PastMessage]:
         """Return an empty list, since the terminal stores no messages."""
         return []
 

@@ -7,11 +7,11 @@ import pytest
 
 from bot.agent.permissions import Permissions, read_rules
 from bot.agent.protocols import AskedCall
-from bot.agent.toolbox import DESTROYS, FOREIGN, Approved, Toolbox
+from bot.agent.toolbox import DESTROYS, FOREIGN, OTHERS, Approved, Toolbox
 from bot.errors import BotError
 from bot.tasks import Tasks
 from bot.values import Json
-from skills.base import Effects, Reach, Tool, ToolContext, tool
+from skills.base import Audience, Effects, Reach, Tool, ToolContext, tool
 from tests.bot.agent.test_toolbox import FakeGate
 from tests.bot.agent.things import Office, a_tool, results_shown, texts_of
 from tests.fakes.around import caller, surroundings
@@ -68,6 +68,21 @@ async def test_only_a_call_that_acts_beyond_or_destroys_asks_and_only_with_forei
     assert ("confirmation_asked" in result.text) is asks
     reason = DESTROYS if reach is Reach.DESTROYS else FOREIGN
     assert questions.reasons == ({reason} if asks else set())
+
+
+@pytest.mark.parametrize("audience", Audience)
+@pytest.mark.parametrize("others", [False, True])
+async def test_a_tool_for_the_user_alone_asks_where_others_have_spoken(
+    tasks: Tasks, audience: Audience, others: bool
+) -> None:
+    questions = Questions()
+    reads = a_tool("reads", effects=Effects.NONE, reach=Reach.READS_HERE)
+    box = main_box(tasks, questions, replace(reads, audience=audience))
+
+    await box.call(call("reads", "id"), replace(caller(), others=others))
+
+    asks = others and audience is Audience.PERSONAL
+    assert questions.reasons == ({OTHERS} if asks else set())
 
 
 async def test_a_tool_may_narrow_the_reach_of_one_call(tasks: Tasks) -> None:

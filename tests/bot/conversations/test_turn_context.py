@@ -19,8 +19,9 @@ from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import MEMORIES, MEMORY_CHARACTERS, TurnContext
 from bot.values import File, Identity, Json, Place, Role
 from db import conversations, memories, outbox, tables, turns
-from db.conversations import StoredFile
+from db import files as stored_files
 from db.database import Database
+from db.files import StoredFile
 from db.memories import Memory
 from db.outbox import NewOutboxEntry
 from db.rows import place_columns
@@ -54,7 +55,7 @@ class Talk:
             message = await conversations.say(
                 tx, conversation, role="user", text=said, now=now, quoted=quoted
             )
-            await conversations.put_files(tx, message, sent, now)
+            await stored_files.put_files(tx, message, sent, now)
             turn_id = await turns.add(
                 tx,
                 conversation,

@@ -16,6 +16,7 @@ from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
 from bot.values import File, Identity
 from db import conversations, todos
+from db import files as stored_files
 from db.database import IDLE_SECONDS, LONGEST_PAUSE_SECONDS, Database, DatabaseSettings
 from db.sqlite import LOG_BYTES
 from db.tables import files as table
@@ -60,7 +61,7 @@ async def test_files_are_forgotten_after_their_days_and_their_messages_are_not(
     conversation = await stored.conversation(alice)
     async with database.transaction() as tx:
         message = await conversations.say(tx, conversation, role="user", text="Look", now=clock())
-        await conversations.put_files(tx, message, [cat], clock())
+        await stored_files.put_files(tx, message, [cat], clock())
     duties = upkeep(database, clock, RetentionSettings(files_days=2))
 
     clock.advance(47 * 3600)

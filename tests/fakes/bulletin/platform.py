@@ -240,7 +240,9 @@ class BulletinOutlet(MessagingOutlet):
         except DeliveryError as error:
             log.info("Not told in %s: %s", place.channel, error)
 
-    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+    async def history(
+        self, place: Place, after: datetime | str, limit: int, *, opening: bool = False
+    ) -> list[PastMessage]:
         """Return an empty list: this bot does not read the board."""
         return []
 

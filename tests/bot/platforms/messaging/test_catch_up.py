@@ -54,11 +54,13 @@ class SlowOutlet(FakeOutlet):
         self.reads: list[str] = []
         self.refusals: dict[str, list[Exception]] = {}
 
-    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+    async def history(
+        self, place: Place, after: datetime | str, limit: int, *, opening: bool = False
+    ) -> list[PastMessage]:
         self.reads.append(place.channel)
         if self.refusals.get(place.channel):
             raise self.refusals[place.channel].pop(0)
-        return await super().history(place, after, limit)
+        return await super().history(place, after, limit, opening=opening)
 
 
 class Scene:
