@@ -113,7 +113,7 @@ async def test_the_newest_are_read_within_the_limits_and_what_opened_the_thread(
 
     await thread.read(turn, context_messages=5, context_tokens=200)
 
-    assert [each.text[0] for each in await thread.known(turn)] == ["1", "4", "5"]
+    assert [each.text[0] for each in await thread.known(turn)] == ["0", "4", "5"]
 
 
 async def test_names_of_files_are_known_and_empty_messages_left_out(thread: Thread) -> None:
