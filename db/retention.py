@@ -45,6 +45,7 @@ KEPT = {
     "run_messages": "deleted with its run",
     "run_questions": "deleted with its run",
     "whiteboard": "deleted with its run",
+    "scratch": "deleted with its run",
     "participants": "deleted with their conversation",
     "notes": "the user's own: kept until the user deletes it",
     "memories": "the user's own: kept until the user deletes it",

@@ -11,7 +11,15 @@ from db.schema.conversations import (
     turns,
     users,
 )
-from db.schema.runs import outbox, run_messages, run_questions, steps, subagent_runs, whiteboard
+from db.schema.runs import (
+    outbox,
+    run_messages,
+    run_questions,
+    scratch,
+    steps,
+    subagent_runs,
+    whiteboard,
+)
 from db.schema.service import audit, listeners, seen_events, slack_installs, slack_states, workers
 from db.schema.skills import (
     changes,
@@ -28,7 +36,7 @@ from db.schema.skills import (
 __all__ = [
     "approvals", "audit", "changes", "commands", "conversations", "files", "listeners", "mcp_pins",
     "memories", "messages", "metadata", "notes", "outbox", "participants", "run_messages",
-    "run_questions", "schedule_fires", "schedules", "seen_events", "skill_data", "slack_installs",
-    "slack_states", "steps", "subagent_runs", "todos", "turns", "users", "web_addresses",
-    "whiteboard", "workers",
+    "run_questions", "schedule_fires", "schedules", "scratch", "seen_events", "skill_data",
+    "slack_installs", "slack_states", "steps", "subagent_runs", "todos", "turns", "users",
+    "web_addresses", "whiteboard", "workers",
 ]  # fmt: skip

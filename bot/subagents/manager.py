@@ -35,6 +35,7 @@ from db import (
     run_messages,
     run_questions,
     runs,
+    scratch,
     steps,
     users,
     whiteboard,
@@ -158,6 +159,7 @@ class SubagentManager:
             spawned = await self._admit(tx, plan, may_queue=True)
             await steps.carry(tx, spawned.run.id, carried, self.now())
             await whiteboard.copy(tx, before.id, spawned.run.id)
+            await scratch.copy(tx, before.id, spawned.run.id)
             await commands.apply(tx, caller.command_id, self.now())
         self._publish(spawned.run, owner.identity)
         return spawned

@@ -179,6 +179,17 @@ whiteboard = Table(
     Column("updated_at", UtcDateTime, nullable=False),
 )
 
+scratch = Table(
+    "scratch",
+    metadata,
+    Column(
+        "run_id", UuidText, ForeignKey("subagent_runs.id", ondelete="CASCADE"), primary_key=True
+    ),
+    Column("key", String(200), primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+)
+
 outbox = Table(
     "outbox",
     metadata,

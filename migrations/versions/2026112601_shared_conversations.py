@@ -1,4 +1,4 @@
-"""Conversations that the users of a place share, and messages with their authors.
+"""Conversations that the users of a place share, messages with authors, and scratch of runs.
 
 Existing conversations stay personal; the first message after the upgrade closes those of its place.
 """
@@ -6,7 +6,7 @@ Existing conversations stay personal; the first message after the upgrade closes
 import sqlalchemy as sa
 from alembic import op
 
-from db.types import String, UserKey, UtcDateTime
+from db.types import String, Text, UserKey, UtcDateTime, UuidText
 
 revision = "2026112601"
 down_revision = "2026112501"
@@ -73,5 +73,18 @@ def upgrade() -> None:
         ["created_at"],
         sqlite_where=sa.text("overheard = 1"),
         postgresql_where=sa.text("overheard"),
+    )
+    op.create_table(
+        "scratch",
+        sa.Column(
+            "run_id",
+            UuidText,
+            sa.ForeignKey("subagent_runs.id", ondelete="CASCADE", name="fk_scratch_run_id"),
+            nullable=False,
+        ),
+        sa.Column("key", String(200), nullable=False),
+        sa.Column("value", Text, nullable=False),
+        sa.Column("updated_at", UtcDateTime, nullable=False),
+        sa.PrimaryKeyConstraint("run_id", "key", name="pk_scratch"),
     )
     op.add_column("turns", sa.Column("seen_id", String(32), nullable=False, server_default=""))

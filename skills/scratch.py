@@ -1,0 +1,77 @@
+"""The working memory of a run: its own notes, kept over restarts and deleted with the run."""
+
+import asyncio
+import json
+from functools import partial
+from typing import Annotated
+
+from bot.agent.sanitizer import stored
+from bot.values import Clock
+from db import scratch
+from db.database import Database
+from db.whiteboard import MOST_CHARACTERS
+from skills.base import Audience, Effects, Reach, Tool, ToolContext, ToolError, tool
+from skills.declaration import BotServices, SkillDeclaration, SkillParts
+
+#: The result of reading a missing key.
+MISSING = "null"
+
+
+def build(database: Database, now: Clock) -> tuple[Tool, ...]:
+    """Return the tools. Runs are given them; they are not registered."""
+    reads = tool(
+        effects=Effects.NONE,
+        foreign=True,
+        private=True,
+        audience=Audience.PLACE,
+        reach=Reach.READS_HERE,
+    )
+    writes = partial(
+        tool,
+        effects=Effects.REPEATABLE,
+        auto_approved=True,
+        foreign=False,
+        private=False,
+        audience=Audience.PLACE,
+        reach=Reach.CHANGES_OWN,
+    )
+
+    @writes()
+    async def scratch_set(
+        context: ToolContext,
+        key: str,
+        value: Annotated[str, f"At most {MOST_CHARACTERS:,} characters"],
+    ) -> str:
+        """Keep a text for yourself while you work. Nobody else reads it."""
+        text, name = await asyncio.to_thread(stored, value), stored(key)
+        async with database.transaction() as tx:
+            await scratch.write(tx, _run(context), name, text, now())
+        return "Kept."
+
+    @reads
+    async def scratch_get(context: ToolContext, key: str) -> str:
+        """Read what you kept; `null` if there is nothing."""
+        async with database.snapshot() as tx:
+            value = await scratch.read(tx, _run(context), stored(key))
+        return MISSING if value is None else value
+
+    @reads
+    async def scratch_list(context: ToolContext) -> str:
+        """List the keys under which you kept something."""
+        async with database.snapshot() as tx:
+            return json.dumps(await scratch.keys(tx, _run(context)), ensure_ascii=False)
+
+    return scratch_set, scratch_get, scratch_list
+
+
+def _run(context: ToolContext) -> str:
+    if context.run_id is None:
+        raise ToolError("Only a run has a working memory.")
+    return context.run_id
+
+
+def _parts(services: BotServices) -> SkillParts:
+    return SkillParts(run_tools=build(services.database, services.now))
+
+
+SKILL = SkillDeclaration(build=_parts)
