@@ -6,6 +6,7 @@ from db.schema.conversations import (
     commands,
     conversations,
     files,
+    grants,
     messages,
     participants,
     turns,
@@ -34,9 +35,9 @@ from db.schema.skills import (
 )
 
 __all__ = [
-    "approvals", "audit", "changes", "commands", "conversations", "files", "listeners", "mcp_pins",
-    "memories", "messages", "metadata", "notes", "outbox", "participants", "run_messages",
-    "run_questions", "schedule_fires", "schedules", "scratch", "seen_events", "skill_data",
-    "slack_installs", "slack_states", "steps", "subagent_runs", "todos", "turns", "users",
-    "web_addresses", "whiteboard", "workers",
+    "approvals", "audit", "changes", "commands", "conversations", "files", "grants", "listeners",
+    "mcp_pins", "memories", "messages", "metadata", "notes", "outbox", "participants",
+    "run_messages", "run_questions", "schedule_fires", "schedules", "scratch", "seen_events",
+    "skill_data", "slack_installs", "slack_states", "steps", "subagent_runs", "todos", "turns",
+    "users", "web_addresses", "whiteboard", "workers",
 ]  # fmt: skip

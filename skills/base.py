@@ -92,6 +92,7 @@ class ToolContext:
             memories, calendars, personal services, other places.
         shared: Whether the users of the place share the conversation: its files are the place's.
         others: Whether the prompt of the calling step holds words of other people.
+        granted: The tools for the user alone that the user has allowed in this conversation.
         root_id: The id of the turn whose run makes the call; empty in the turn itself.
         agreed: Whether the user agreed to this call.
     """
@@ -115,6 +116,7 @@ class ToolContext:
     private: bool = False
     shared: bool = False
     others: bool = False
+    granted: frozenset[str] = frozenset()
     root_id: str = ""
     agreed: bool = False
 

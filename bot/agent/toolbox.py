@@ -219,7 +219,8 @@ class Toolbox:
             return Verdict(Decision.ALLOW)
         if verdict.decision is ASK or tool.needs_confirmation:
             return Verdict(ASK, verdict.reason)
-        if context.others and tool.audience is Audience.PERSONAL:
+        personal = tool.audience is Audience.PERSONAL and tool.name not in context.granted
+        if context.others and personal:
             return Verdict(ASK, OTHERS)
         if context.foreign:
             # If the reach of the call cannot be determined, the farthest reach of the tool counts.

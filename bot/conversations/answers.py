@@ -9,7 +9,7 @@ from bot.agent.sanitizer import one_line
 from bot.conversations import inbound
 from bot.conversations.access import scope_of
 from bot.conversations.approvals import GONE_REPLY, Approvals, Waiting
-from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.base import FOR_A_DAY, NO, YES, CommandReply, Incoming
 from bot.platforms.messaging.texts import short_answer
 from bot.subagents.requests import Caller
 from bot.subagents.settling import PERMIT
@@ -56,10 +56,9 @@ class Answers:
         async with self.database.snapshot() as tx:
             question = await run_questions.get(tx, asked)
         if question is None:
-            if choice not in {"yes", "no"}:
+            if choice not in {YES.key, NO.key, FOR_A_DAY.key}:
                 return GONE_REPLY
-            yes = choice == "yes"
-            return await self.approvals.answer(user, role, asked, yes=yes, event=event)
+            return await self.approvals.answer(user, role, asked, choice=choice, event=event)
         if not scope_of(Caller.of_user(user, role)).covers(question.user_id):
             return GONE_REPLY
         number = int(choice[:3]) if choice.isdecimal() else 0

@@ -10,18 +10,27 @@ from bot.agent.journal import first_step
 from bot.agent.messages import ToolCall
 from bot.agent.protocols import AskedCall
 from bot.agent.sanitizer import escape_for_model
+from bot.agent.toolbox import OTHERS
 from bot.conversations import inbound
 from bot.conversations.access import scope_of
 from bot.errors import BotError, DeliveryError, ToolError
 from bot.events import EventBus, TurnWaiting
-from bot.platforms.base import CommandReply, Confirmation, Incoming, Outlet
+from bot.platforms.base import (
+    FOR_A_DAY,
+    NO,
+    YES,
+    CommandReply,
+    Confirmation,
+    Incoming,
+    Outlet,
+)
 from bot.subagents.requests import Caller
 from bot.subagents.shown_calls import briefly_spelled, fingerprint, spelled
 from bot.values import Clock, Identity, Json, Place, Role, derived_run_id
-from db import approvals, conversations, steps, turns, users, workers
+from db import approvals, conversations, grants, steps, turns, users, workers
 from db.approvals import Approval
 from db.database import Database, Transaction
-from skills.base import Tool
+from skills.base import Reach, Tool
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +42,9 @@ TOO_LONG = (
     "Not asked and not done: the arguments are too long to be shown to the user whole. Shorten "
     "them, or split the call."
 )
+GRANTABLE = {Reach.READS_HERE, Reach.READS_BEYOND, Reach.CHANGES_OWN}
+GRANTED_FOR = timedelta(hours=24)
+LASTING = " For 24 hours I do not ask for this here again; `/retinue grants` takes it back."
 GONE = "There is nothing to confirm: it was answered already, has expired, or is not yours."
 GONE_REPLY = CommandReply(text=GONE, failed=True, refused=True)
 
@@ -107,6 +119,7 @@ class Approvals:
             place=context.place,
             text=text,
             expires_in_seconds=EXPIRES_AFTER.total_seconds(),
+            choices=(YES, FOR_A_DAY, NO) if approval.context["grantable"] else (YES, NO),
         )
         try:
             async with asyncio.timeout(ASK_SECONDS):
@@ -144,6 +157,11 @@ class Approvals:
                 "conversation_id": context.conversation_id,
                 "role": str(context.role),
                 "calls": calls,
+                # A call that acts beyond the place, or destroys, needs a yes each time.
+                "grantable": all(
+                    each.asked.reason == OTHERS and each.asked.tool.reach in GRANTABLE
+                    for each in shown
+                ),
             },
             status="open",
             expires_at=self.now() + EXPIRES_AFTER,
@@ -155,7 +173,7 @@ class Approvals:
         role: Role,
         approval_id: str,
         *,
-        yes: bool,
+        choice: str,
         event: Incoming | None = None,
     ) -> CommandReply | None:
         """Store an answer; only the first answer of the owner or of an admin counts.
@@ -164,12 +182,13 @@ class Approvals:
             user: The user who answers.
             role: The role of that user.
             approval_id: The id of the question.
-            yes: Whether the answer is yes.
+            choice: `yes`, `no`, or `day`: yes, also to later calls of these tools there.
             event: The message with the answer; `None` for a click.
 
         Returns:
             The reply; `None` if the event was stored before.
         """
+        yes = choice != "no"
         async with self.database.snapshot() as tx:
             approval = await approvals.get(tx, approval_id)
         scope = scope_of(Caller.of_user(user, role))
@@ -179,6 +198,9 @@ class Approvals:
         if not sound:
             log.error("The confirmation %s is not what was shown", approval.id)
         begins = yes and sound
+        granted: list[str] = []
+        if choice == FOR_A_DAY.key and approval.context.get("grantable"):
+            granted = [each["tool"] for each in approval.context["calls"]]
 
         async def write(tx: Transaction) -> bool:
             status = "approved" if begins else "denied"
@@ -196,6 +218,14 @@ class Approvals:
                 )
             if first and begins:
                 await self._begin(tx, approval)
+            if first and begins and granted:
+                await grants.give(
+                    tx,
+                    approval.context["conversation_id"],
+                    approval.user_id,
+                    granted,
+                    self.now() + GRANTED_FOR,
+                )
             return first
 
         first = await inbound.store(self.database, event, write, self.now)
@@ -208,7 +238,8 @@ class Approvals:
             return CommandReply(text=f"Not done: {_briefly(approval)}.")
         conversation_id, place = approval.context["conversation_id"], approval.context["place"]
         self.events.publish(TurnWaiting(conversation_id=conversation_id, platform=place[0]))
-        return CommandReply(text=f"Yes: {_briefly(approval)}. The answer follows.")
+        lasting = LASTING if granted else ""
+        return CommandReply(text=f"Yes: {_briefly(approval)}. The answer follows.{lasting}")
 
     async def waiting(self, user: Identity, place: Place) -> list[Waiting]:
         """Return the open questions to this user in this place, newest first."""

@@ -8,7 +8,7 @@ from bot.conversations.commands import CommandCall
 from bot.platforms.base import CommandReply
 from bot.values import ConversationMode
 from db import commands as stored
-from db import conversations, turns
+from db import conversations, grants, turns
 
 NOT_YOURS = "Only {name} or an admin can stop this."
 
@@ -68,6 +68,26 @@ async def stop(call: CommandCall) -> CommandReply:
         return CommandReply(text="Nothing is being answered. `/subagents stop ID` stops a run.")
     bot.turns.stop(active.id)
     return CommandReply(text="Stopped. Background runs go on; `/subagents stop all` ends them.")
+
+
+async def grants_(call: CommandCall) -> CommandReply:
+    """List what the user has allowed for a day, or take it back."""
+    bot, caller, tool = call.bot, call.caller, call.get("tool")
+    if tool:
+        async with bot.database.transaction() as tx:
+            await stored.apply(tx, caller.command_id, bot.now())
+            there = await grants.revoke(tx, caller.user.key, None if tool == "all" else tool)
+        name = one_line(tool, 60)
+        text = f"From now on I ask again: {name}." if there else f"You have not allowed {name}."
+        return CommandReply(text=text, failed=not there, private=True)
+    async with bot.database.snapshot() as tx:
+        found = await grants.given(tx, caller.user.key, bot.now())
+    if not found:
+        return CommandReply(text="You have allowed nothing beyond a single call.", private=True)
+    lines = [f"- `{name}`, until {until:%d %b %H:%M} UTC" for name, until in sorted(found.items())]
+    take_back = f"`{call.typed('grants NAME')}` takes one back, `{call.typed('grants all')}` all."
+    text = "\n".join(["**What you have allowed in threads**", *lines, "", take_back])
+    return CommandReply(text=text, private=True)
 
 
 async def undo(call: CommandCall) -> CommandReply:

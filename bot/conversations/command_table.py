@@ -215,6 +215,22 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
         ),
         ChatCommand(
             _CHAT,
+            "grants",
+            "What you have allowed in threads for a day; a name takes it back",
+            (
+                Argument(
+                    "tool",
+                    "NAME",
+                    "The name of a tool, or “all”; leave it out to see them",
+                    required=False,
+                    choices=(("all", "Take back all that you have allowed"),),
+                ),
+            ),
+            handler=chat_commands.grants_,
+            changes=bool,
+        ),
+        ChatCommand(
+            _CHAT,
             "undo",
             "What can be taken back: files, notes, memories, schedules; an id takes it back",
             (

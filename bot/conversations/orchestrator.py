@@ -25,6 +25,8 @@ from db import conversations, outbox, runs, shared_threads, turns, workers
 from db.database import Database
 
 MAX_MESSAGE = 50_000
+#: A message of one of these words stops the answer in progress.
+STOP_WORDS = frozenset({"stop", "halt", "cancel"})
 #: Longest time for which a platform may still show that an answer is in progress.
 LATELY = timedelta(hours=1)
 #: A missed message waits while this process works on this many turns or more.
@@ -90,8 +92,15 @@ class Orchestrator:
             return await self.queue.put(incoming, role, kind="greeting") if greets else None
         if self.command_table.find(text) is not None:
             return await self.commands.carry_out(incoming, text, role)
+        if text.casefold().strip(" .!") in STOP_WORDS and await self._works_in(incoming.place):
+            return await self.commands.carry_out(incoming, "/stop", role)
         answered = await self.answers.in_words(incoming, role, text)
         return await self.queue.put(incoming, role) if answered is None else answered
+
+    async def _works_in(self, place: Place) -> bool:
+        """Return True if a turn is in progress in a place."""
+        async with self.database.snapshot() as tx:
+            return await turns.active_of(tx, None, place) is not None
 
     async def answer(
         self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
@@ -141,7 +150,8 @@ class Orchestrator:
     async def listens(self, user: Identity, place: Place) -> bool:
         """Return True if this user's messages in this place need no mention of the bot.
 
-        That is so after a recent message of the conversation, and while a run asks the user. Where
+        That is so after a recent message of the conversation, while it is being answered, and while
+        a run asks the user. Where
         several people have spoken, it is so for a short time after a turn of this user, until
         another person speaks.
         """
@@ -151,6 +161,8 @@ class Orchestrator:
         async with self.database.snapshot() as tx:
             if not self.sharing.at(place).shared:
                 last = await conversations.last_word(tx, user, place)
+            elif await turns.active_of(tx, user.key, place) is not None:
+                return True
             elif (course := await shared_threads.course(tx, user, place)) is not None:
                 if not course.others:
                     last = course.last_at

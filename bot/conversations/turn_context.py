@@ -20,7 +20,7 @@ from bot.conversations.thread_reader import ThreadReader
 from bot.run_texts import status_text
 from bot.subagents.requests import FOREIGN, Caller
 from bot.values import Clock, Place, short
-from db import conversations, memories, outbox, run_questions, runs, todos, turns
+from db import conversations, grants, memories, outbox, run_questions, runs, todos, turns
 from db.conversations import StoredMessage
 from db.database import Database, Transaction
 from db.memories import Memory, fitting
@@ -52,6 +52,7 @@ class Beginning:
         foreign: Whether the messages hold content that neither the user nor the bot wrote.
         private: Whether the messages hold private material.
         others: Whether the messages hold words of other people.
+        granted: The tools that the user has allowed in this conversation.
         away: The MCP servers whose tools the turn lacks.
     """
 
@@ -59,6 +60,7 @@ class Beginning:
     foreign: bool
     private: bool
     others: bool = False
+    granted: frozenset[str] = frozenset()
     away: tuple[str, ...] = ()
 
 
@@ -105,6 +107,7 @@ class TurnContext:
             remembered = [] if turn.shared else await memories.MEMORIES.newest(tx, turn.user.key)
             todo_list = todos.list_of(turn.conversation_id, turn.user, shared=turn.shared)
             todo = await todos.read(tx, todo_list, turn.user.key)
+            granted = await grants.given(tx, turn.user.key, self.now(), turn.conversation_id)
         memories_shown = _remembered(remembered, newest.text)
         block = situation(
             head=self._head(turn, unread),
@@ -131,6 +134,7 @@ class TurnContext:
             messages=messages,
             away=away,
             others=others,
+            granted=frozenset(granted),
             foreign=bool(files or waiting or asked or others)
             or any(item.foreign or item.run_id for item in (*past, newest))
             or any(run.metadata.get(FOREIGN) for run in of_runs),

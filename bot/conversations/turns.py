@@ -223,6 +223,7 @@ class Turns:
                 private=beginning.private,
                 shared=turn.shared,
                 others=beginning.others,
+                granted=beginning.granted,
             ),
             spent_before=turn.tokens,
         )

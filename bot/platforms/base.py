@@ -143,6 +143,7 @@ class Choice:
 
 YES = Choice("yes", "Yes", Weight.GOOD)
 NO = Choice("no", "No", Weight.BAD)
+FOR_A_DAY = Choice("day", "Yes, in this thread for 24 h")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -203,6 +203,22 @@ commands = Table(
     Column("created_at", UtcDateTime, nullable=False),
 )
 
+grants = Table(
+    "grants",
+    metadata,
+    Column(
+        "conversation_id",
+        String(32),
+        ForeignKey("conversations.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("user_id", UserKey, ForeignKey("users.id"), primary_key=True),
+    Column("tool", String(100), primary_key=True),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Index(None, "user_id"),
+    Index(None, "expires_at"),
+)
+
 approvals = Table(
     "approvals",
     metadata,

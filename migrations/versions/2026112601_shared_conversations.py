@@ -75,6 +75,26 @@ def upgrade() -> None:
         postgresql_where=sa.text("overheard"),
     )
     op.create_table(
+        "grants",
+        sa.Column(
+            "conversation_id",
+            String(32),
+            sa.ForeignKey("conversations.id", ondelete="CASCADE", name="fk_grants_conversation_id"),
+            nullable=False,
+        ),
+        sa.Column(
+            "user_id",
+            UserKey,
+            sa.ForeignKey("users.id", name="fk_grants_user_id"),
+            nullable=False,
+        ),
+        sa.Column("tool", String(100), nullable=False),
+        sa.Column("expires_at", UtcDateTime, nullable=False),
+        sa.PrimaryKeyConstraint("conversation_id", "user_id", "tool", name="pk_grants"),
+    )
+    op.create_index("ix_grants_user_id", "grants", ["user_id"])
+    op.create_index("ix_grants_expires_at", "grants", ["expires_at"])
+    op.create_table(
         "scratch",
         sa.Column(
             "run_id",

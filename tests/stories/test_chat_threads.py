@@ -154,6 +154,49 @@ async def test_notes_are_read_in_a_thread_of_several_users_only_after_a_yes(
         await chat.reads(talk, "You have none.")
 
 
+async def test_a_yes_for_a_day_is_for_one_thread_and_can_be_taken_back(chat_way: ChatWay) -> None:
+    listing = [call("note_list"), Reply(text="You have none.")]
+    play = Play(main=[Reply(text="Hello."), call("note_list"), Reply(text="May I?"), listing[1]])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("bob", "Hello.")
+        await chat.reads(talk, "Hello.")
+        await chat.write("alice", talk, "What are my notes?", mention=True)
+        await chat.reads(talk, "May I?")
+        question = await chat.reads(talk, "Shall I do this?")
+        await chat.click("alice", question, "Yes, in this thread for 24 h")
+        await chat.reads(talk, "You have none.")
+
+        play.main += [call("note_list"), Reply(text="Still none.")]
+        await chat.write("alice", talk, "And now?", mention=True)
+        await chat.reads(talk, "Still none.")
+        assert "There are no notes yet." in said(play.asked[-1]["messages"][-1])
+
+        shown = await chat.command("alice", talk, "retinue grants")
+        assert "note_list" in shown.text
+        assert "note_list" not in (await chat.command("bob", talk, "retinue grants")).text
+        await chat.command("alice", talk, "retinue grants", tool="note_list")
+        play.main += [call("note_list"), Reply(text="I must ask.")]
+        await chat.write("alice", talk, "Once more?", mention=True)
+        await chat.reads(talk, "I must ask.")
+        assert "confirmation_asked" in said(play.asked[-1]["messages"][-1])
+
+
+async def test_stop_said_in_a_thread_stops_the_answer_of_its_own_user_alone(
+    chat_way: ChatWay,
+) -> None:
+    slow = Reply(text="On and on and on. " * 60, gap_seconds=0.1)
+    async with new_chat(chat_way) as chat, chat.bot(Play(main=[slow])):
+        talk = await chat.ask("alice", "Talk!")
+        await chat.reads(talk, "On and on")
+        await chat.write("bob", talk, "stop", mention=True)
+        await chat.until(
+            lambda: "or an admin can stop this." in str([*chat.told("bob"), *chat.texts(talk)]),
+            "the refusal",
+        )
+        await chat.write("alice", talk, "Stop!")
+        await chat.reads(talk, "(stopped)")
+
+
 async def test_a_thread_has_files_of_its_own_that_its_users_share(chat_way: ChatWay) -> None:
     play = Play(
         main=[

@@ -70,6 +70,20 @@ async def test_only_a_call_that_acts_beyond_or_destroys_asks_and_only_with_forei
     assert questions.reasons == ({reason} if asks else set())
 
 
+async def test_what_the_user_has_allowed_for_a_day_asks_no_more_unless_it_acts_beyond(
+    tasks: Tasks,
+) -> None:
+    questions = Questions()
+    reads = a_tool("reads", effects=Effects.NONE, reach=Reach.READS_BEYOND)
+    allowed = replace(FOREIGN_CALLER, others=True, granted=frozenset({"reads", "post"}))
+    box = main_box(tasks, questions, reads, POST, replace(reads, name="other"))
+
+    for number, name in enumerate(("reads", "post", "other")):
+        await box.call(call(name, name), replace(allowed, call_id=f"{number}.0"))
+
+    assert questions.asked == [["post"], ["other"]]
+
+
 @pytest.mark.parametrize("audience", Audience)
 @pytest.mark.parametrize("others", [False, True])
 async def test_a_tool_for_the_user_alone_asks_where_others_have_spoken(

@@ -77,7 +77,9 @@ class Desk:
 
     async def answer(self, user: Identity, *, yes: bool = True) -> CommandReply:
         question = await self.outlet.asked()
-        reply = await self.approvals.answer(user, Role.USER, question.id, yes=yes)
+        reply = await self.approvals.answer(
+            user, Role.USER, question.id, choice="yes" if yes else "no"
+        )
         assert reply is not None
         return reply
 
@@ -193,12 +195,12 @@ async def test_a_confirmation_is_answered_by_its_owner_or_an_admin_and_by_nobody
     question = await desk.outlet.asked()
     answer = desk.approvals.answer
 
-    stranger = await answer(bob, Role.USER, question.id, yes=False)
-    admin = await answer(bob, Role.ADMIN, question.id, yes=False)
+    stranger = await answer(bob, Role.USER, question.id, choice="no")
+    admin = await answer(bob, Role.ADMIN, question.id, choice="no")
 
     assert stranger is not None
     assert stranger.refused
-    assert stranger == await answer(bob, Role.USER, "0" * 32, yes=False)
+    assert stranger == await answer(bob, Role.USER, "0" * 32, choice="no")
     assert admin is not None
     assert not admin.refused
     async with desk.database.snapshot() as tx:
@@ -215,7 +217,7 @@ async def test_an_admins_answer_and_its_audit_row_are_one_transaction(
     question = await desk.outlet.asked()
     before = desk.database.transactions
 
-    answered = await desk.approvals.answer(bob, Role.ADMIN, question.id, yes=True)
+    answered = await desk.approvals.answer(bob, Role.ADMIN, question.id, choice="yes")
 
     assert answered is not None
     assert desk.database.transactions == before + 1
