@@ -7,7 +7,7 @@ with what it changes, and only then has an effect outside of the database.
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
@@ -210,9 +210,14 @@ class TurnQueue:
         if not mode.shared or not (text or incoming.quoted):
             return False
 
-        async def effect(tx: Transaction) -> bool:
+        async with self.database.snapshot() as tx:
             found = await conversations.find(tx, incoming.user, incoming.place, mode)
-            if found is not None and await conversations.hold(tx, found):
+        if found is None:
+            return False
+
+        async def effect(tx: Transaction) -> bool:
+            there = await conversations.hold(tx, found)
+            if there:
                 await conversations.say(
                     tx,
                     found,
@@ -224,9 +229,11 @@ class TurnQueue:
                     by=await _attribution(tx, found, incoming, shared=True),
                     overheard=True,
                 )
-            return found is not None
+            return there
 
-        return await store(self.database, incoming, effect, self.now) is not False
+        # The message itself is still new: an edit may address it to the bot.
+        heard = replace(incoming, event_id=f"overheard:{incoming.event_id}")
+        return await store(self.database, heard, effect, self.now) is not False
 
     async def _add_files(self, incoming: Incoming, queued: _Queued) -> CommandReply | None:
         """Fetch and store the files of a message, and release its turn or withdraw it."""

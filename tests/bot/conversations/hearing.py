@@ -102,11 +102,13 @@ class Process:
 
 
 @asynccontextmanager
-async def opened(settings: DatabaseSettings, clock: FakeClock) -> AsyncIterator[Process]:
+async def opened(
+    settings: DatabaseSettings, clock: FakeClock, sharing: ConversationSettings = PERSONAL
+) -> AsyncIterator[Process]:
     # One connection: a transaction inside a transaction would wait for itself.
     one = settings.model_copy(update={"pool_size": 1})
     async with WatchedDatabase.open(one) as database:
-        yield Process(database, clock)
+        yield Process(database, clock, sharing=sharing)
         assert database.connections_in_use() == 0, "A connection was not given back."
 
 

@@ -12,11 +12,13 @@ from sqlalchemy import select
 
 from bot.conversations.access import AccessSettings, spelled
 from bot.conversations.answers import SHOWN_SECONDS
+from bot.conversations.sharing import ConversationSettings
 from bot.errors import NotAllowedError
 from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply
 from bot.platforms.messages import Attachment, Quoted
 from bot.values import Identity, Role
+from db import conversations as conversation_queries
 from db import outbox, run_questions
 from db import turns as turn_queries
 from db.database import DatabaseSettings
@@ -523,3 +525,56 @@ async def test_a_message_with_a_quoting_line_is_foreign(process: Process, alice:
 
     async with process.database.snapshot() as tx:
         assert await tx.scalar(select(messages.c.foreign_content)) is True
+
+
+@pytest.mark.parametrize(
+    ("minutes", "interrupted", "listened"),
+    [(14, False, True), (16, False, False), (1, True, False)],
+)
+async def test_where_several_have_spoken_a_user_needs_no_mention_for_a_short_time(
+    database_settings: DatabaseSettings,
+    clock: FakeClock,
+    alice: Identity,
+    bob: Identity,
+    minutes: float,
+    interrupted: bool,
+    listened: bool,
+) -> None:
+    place = replace(room(alice), workspace="guild")
+    async with opened(database_settings, clock, ConversationSettings()) as process:
+        orchestrator = process.orchestrator
+        heard = replace(message(bob, "psst"), place=place)
+        assert not await orchestrator.overhear(heard)
+        await orchestrator.receive(replace(message(alice, "Hello"), place=place))
+        assert await orchestrator.overhear(replace(heard, event_id="another"))
+        (turn_id,) = await process.settled()
+        async with process.database.transaction() as tx:
+            turn = await turn_queries.begin(tx, turn_id, worker_id="w", now=clock())
+            assert turn is not None
+            await conversation_queries.say(
+                tx, turn.conversation_id, role="assistant", text="Hi.", now=clock()
+            )
+            await turn_queries.end(tx, turn, status="done", now=clock())
+        if interrupted:
+            await orchestrator.overhear(replace(heard, event_id="one more"))
+        clock.advance(minutes * 60)
+
+        assert await orchestrator.listens(alice, replace(place, message="")) is listened
+
+
+async def test_a_message_that_an_edit_addresses_to_the_bot_is_answered_although_it_was_overheard(
+    database_settings: DatabaseSettings, clock: FakeClock, alice: Identity
+) -> None:
+    place = replace(room(alice), workspace="guild")
+    async with opened(database_settings, clock, ConversationSettings()) as process:
+        orchestrator = process.orchestrator
+        await orchestrator.receive(replace(message(alice, "Hello"), place=place))
+        heard = replace(message(alice, "How are you?", event_id="edited"), place=place)
+        assert await orchestrator.overhear(heard)
+        assert await orchestrator.overhear(heard)
+
+        await orchestrator.receive(heard)
+
+        stored = Stored(process.database, clock)
+        assert await stored.count(turns) == 2
+        assert await stored.count(messages) == 3
