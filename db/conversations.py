@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, func, insert, select
 
 from bot.values import PERSONAL, ConversationMode, Identity, Json, Place, new_sortable_id
 from db.database import Transaction
-from db.rows import RowMapper, change, insert_new, is_at, place_columns
+from db.rows import RowMapper, change, insert_new, is_at, place_columns, remove
 from db.tables import conversations, messages, participants, seen_events, turns
 
 _INSERT = insert(messages)
@@ -325,6 +325,12 @@ async def shared_history(
     found = sorted(rows, key=lambda row: (row.sort_id, row.id), reverse=True)
     kept = takewhile(lambda row: row.role != "reset", found)
     return [_MESSAGES.of(row) for row in kept][::-1]
+
+
+async def unhear(tx: Transaction, conversation_id: str, reference: str) -> None:
+    """Delete a message that was stored as context, since it is for the bot after all."""
+    this = (messages.c.conversation_id == conversation_id, messages.c.reference == reference)
+    await remove(tx, messages, *this, messages.c.overheard)
 
 
 async def newest_to_read(tx: Transaction, conversation_id: str, message_id: str) -> str:

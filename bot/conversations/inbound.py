@@ -155,6 +155,8 @@ class TurnQueue:
         async def effect(tx: Transaction) -> _Queued:
             await users.ensure_user(tx, incoming.user, incoming.user_name, now)
             conversation_id = await conversations.find_or_open(tx, incoming.user, place, now, mode)
+            if mode.shared:
+                await conversations.unhear(tx, conversation_id, place.message)
             message_id = await conversations.say(
                 tx,
                 conversation_id,
