@@ -155,7 +155,7 @@ class TurnQueue:
         async def effect(tx: Transaction) -> _Queued:
             await users.ensure_user(tx, incoming.user, incoming.user_name, now)
             conversation_id = await conversations.find_or_open(tx, incoming.user, place, now, mode)
-            if mode.shared:
+            if mode.shared and place.message:
                 await conversations.unhear(tx, conversation_id, place.message)
             message_id = await conversations.say(
                 tx,

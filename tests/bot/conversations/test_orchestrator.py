@@ -579,3 +579,17 @@ async def test_a_message_that_an_edit_addresses_to_the_bot_is_answered_although_
         stored = Stored(process.database, clock)
         assert await stored.count(turns) == 2
         assert await stored.count(messages) == 2
+
+
+async def test_a_message_without_an_id_of_the_platform_leaves_what_was_overheard(
+    database_settings: DatabaseSettings, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    place = replace(room(alice), workspace="guild", message="")
+    async with opened(database_settings, clock, ConversationSettings()) as process:
+        orchestrator = process.orchestrator
+        await orchestrator.receive(replace(message(alice, "Hello"), place=place))
+        assert await orchestrator.overhear(replace(message(bob, "psst"), place=place))
+
+        await orchestrator.receive(replace(message(alice, "And?"), place=place))
+
+        assert await Stored(process.database, clock).count(messages) == 3
