@@ -93,7 +93,8 @@ class Orchestrator:
         if self.command_table.find(text) is not None:
             return await self.commands.carry_out(incoming, text, role)
         if text.casefold().strip(" .!") in STOP_WORDS and await self._works_in(incoming.place):
-            return await self.commands.carry_out(incoming, "/stop", role)
+            stop = self.command_table.typed("stop", incoming.place.platform)
+            return await self.commands.carry_out(incoming, stop, role)
         answered = await self.answers.in_words(incoming, role, text)
         return await self.queue.put(incoming, role) if answered is None else answered
 

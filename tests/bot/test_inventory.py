@@ -35,7 +35,7 @@ def build():
 NOT_EVERYWHERE = {
     "shell",
     *("calendar", "calendar_create", "calendar_list"),
-    *("ask_user", "report_progress"),
+    *("ask_user", "report_progress", "scratch_get", "scratch_list", "scratch_set"),
 }
 
 
