@@ -3,13 +3,11 @@
 import asyncio
 import json
 from functools import partial
-from typing import Annotated
 
 from bot.agent.sanitizer import stored
 from bot.values import Clock
 from db import scratch
 from db.database import Database
-from db.whiteboard import MOST_CHARACTERS
 from skills.base import Audience, Effects, Reach, Tool, ToolContext, ToolError, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 
@@ -37,12 +35,8 @@ def build(database: Database, now: Clock) -> tuple[Tool, ...]:
     )
 
     @writes()
-    async def scratch_set(
-        context: ToolContext,
-        key: str,
-        value: Annotated[str, f"At most {MOST_CHARACTERS:,} characters"],
-    ) -> str:
-        """Keep a text for yourself while you work. Nobody else reads it."""
+    async def scratch_set(context: ToolContext, key: str, value: str) -> str:
+        """Keep a text for yourself while you work."""
         text, name = await asyncio.to_thread(stored, value), stored(key)
         async with database.transaction() as tx:
             await scratch.write(tx, _run(context), name, text, now())

@@ -17,6 +17,7 @@ from tests.stories.stage import call as one_call
 OWN = {
     "ask_user",
     "report_progress",
+    *("scratch_get", "scratch_list", "scratch_set"),
     *("whiteboard_delete", "whiteboard_list", "whiteboard_read", "whiteboard_write"),
 }
 

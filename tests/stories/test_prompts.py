@@ -3,7 +3,7 @@
 from tests.stories.prompts import MAIN, measured, table
 
 MOST_OF_ALL = {MAIN: 5_000, "general": 2_300}
-MOST_OF_AN_AGENT = 1_600
+MOST_OF_AN_AGENT = 1_700
 MOST_OF_A_TOOL = 170
 #: What a model may say of a run is a lot.
 MOST_OF_THESE = {"sessions_spawn": 420, "schedule_task": 215}
