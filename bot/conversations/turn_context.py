@@ -121,13 +121,13 @@ class TurnContext:
         )
         files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
         summary = SUMMARISE if turn.kind == "summary" else ""
+        messages = _history(past, files, ZoneInfo(self.settings.timezone))
         if turn.shared:
-            zone = ZoneInfo(self.settings.timezone)
-            messages = [*_shared_history(past, files, zone), UserMessage(summary + block)]
+            messages.append(UserMessage(summary + block))
         else:
             own = files.get(turn.message_id, MessageFiles())
             text = summary + foreign_content.with_quotes(newest.text, newest.quoted)
-            messages = [*_history(past, files), UserMessage(block + own.blocks + text, own.images)]
+            messages.append(UserMessage(block + own.blocks + text, own.images))
         of_runs = [*active, *recent]
         others = any(item.author_number not in {0, turn.number} for item in past)
         return Beginning(
@@ -195,35 +195,24 @@ async def _read(tx: Transaction, turn: Turn) -> tuple[list[StoredMessage], Store
     return await conversations.history(tx, turn.conversation_id, before=turn.message_id), newest
 
 
-def _shared_history(
+def _history(
     past: Sequence[StoredMessage], files: Mapping[str, MessageFiles], zone: ZoneInfo
 ) -> list[Message]:
-    """Return the history of a shared conversation as messages; it begins with a user."""
+    """Return the history as messages; it begins with a user, since providers require this.
+
+    In a shared conversation, the messages of users name their authors.
+    """
     known = authors(past)
-    messages: list[Message] = []
-    for item in dropwhile(lambda item: item.role == "assistant", past):
-        own = files.get(item.id, MessageFiles())
-        if item.role == "assistant":
-            if item.text.strip():
-                messages.append(Answer(text=item.text))
-        elif item.author_number:
-            messages.append(UserMessage(attributed(item, known, zone, own.blocks), own.images))
-        else:
-            text = foreign_content.with_quotes(item.text, item.quoted)
-            messages.append(UserMessage(own.blocks + text, own.images))
-    return messages
-
-
-def _history(past: Sequence[StoredMessage], files: Mapping[str, MessageFiles]) -> list[Message]:
-    """Return the history as messages; it begins with a user, since providers require this."""
     messages: list[Message] = []
     for item in dropwhile(lambda item: item.role == "assistant", past):
         if not (item.text.strip() or item.quoted or item.id in files):
             continue
+        own = files.get(item.id, MessageFiles())
         if item.role == "assistant":
             messages.append(Answer(text=item.text))
+        elif item.author_number:
+            messages.append(UserMessage(attributed(item, known, zone, own.blocks), own.images))
         else:
-            own = files.get(item.id, MessageFiles())
             text = own.blocks + foreign_content.with_quotes(item.text, item.quoted)
             messages.append(UserMessage(text, own.images))
     return messages
