@@ -188,7 +188,7 @@ class Approvals:
         Returns:
             The reply; `None` if the event was stored before.
         """
-        yes = choice != "no"
+        yes = choice != NO.key
         async with self.database.snapshot() as tx:
             approval = await approvals.get(tx, approval_id)
         scope = scope_of(Caller.of_user(user, role))

@@ -8,6 +8,7 @@ from math import inf
 from bot.agent.sanitizer import one_line
 from bot.conversations import inbound
 from bot.conversations.access import is_private
+from bot.conversations.attribution import join
 from bot.conversations.commands import CommandRunner
 from bot.conversations.sharing import ConversationSettings
 from bot.errors import DatabaseUnreachableError
@@ -16,7 +17,7 @@ from bot.subagents.requests import Caller
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Role, new_sortable_id
 from db import commands as stored
-from db import conversations, participants, users
+from db import conversations, users
 from db.commands import StoredCommand
 from db.database import Database, Transaction, patiently
 
@@ -71,8 +72,7 @@ class DurableCommands:
                 else await conversations.find(tx, user, place, mode)
             )
             if mode.shared and conversation_id:
-                name = one_line(incoming.user_name, participants.NAME_LENGTH)
-                await participants.join(tx, conversation_id, user.key, name)
+                await join(tx, conversation_id, user, incoming.user_name)
             command = StoredCommand(
                 id=command_id,
                 user=incoming.user,

@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeVar
 
 from bot.agent.journal import only_step
 from bot.agent.plain import quotes
-from bot.agent.sanitizer import one_line
 from bot.conversations import foreign_content
 from bot.conversations.access import AccessSettings, spelled
 from bot.conversations.announcements import Notices
+from bot.conversations.attribution import attribution, put_overheard
 from bot.conversations.chat_commands import greeting
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.files import AttachmentSettings, not_read_yet, take
@@ -27,9 +27,8 @@ from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply, Incoming
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Role
-from db import conversations, participants, steps, turns, users
+from db import conversations, steps, turns, users
 from db import files as stored_files
-from db.conversations import Attribution
 from db.database import Database, Transaction
 
 log = logging.getLogger(__name__)
@@ -102,24 +101,6 @@ class _Queued(NamedTuple):
     joined: Place | None = None
 
 
-async def _attribution(
-    tx: Transaction, conversation_id: str, incoming: Incoming, *, shared: bool
-) -> Attribution:
-    """Return the author of a message, who takes part in a shared conversation from now on."""
-    author, number, shown = incoming.user.key, 0, ""
-    if shared:
-        name = one_line(incoming.user_name, participants.NAME_LENGTH)
-        number, shown = await participants.join(tx, conversation_id, author, name)
-    return Attribution(
-        author=author,
-        author_number=number,
-        author_name=shown,
-        reference=incoming.place.message,
-        reply_to=incoming.reply_to,
-        said_at=incoming.said_at,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class TurnQueue:
     """Stores messages as turns of their conversations, and starts one turn of each at a time."""
@@ -165,7 +146,7 @@ class TurnQueue:
                 now=now,
                 quoted=foreign_content.stored([*incoming.quoted, *notes]),
                 foreign=quotes(text),
-                by=await _attribution(tx, conversation_id, incoming, shared=mode.shared),
+                by=await attribution(tx, conversation_id, incoming, shared=mode.shared),
             )
             if mode.shared and kind == "message" and not incoming.files:
                 waiting = await turns.joinable(tx, conversation_id, incoming.user)
@@ -208,10 +189,8 @@ class TurnQueue:
             True if it is stored, now or before; False if there is no such conversation.
         """
         mode = self.sharing.at(incoming.place)
-        text = incoming.text or "".join(f"[file] {each.name}" for each in incoming.files)
-        if not mode.shared or not (text or incoming.quoted):
+        if not mode.shared or not (incoming.text or incoming.quoted or incoming.files):
             return False
-
         async with self.database.snapshot() as tx:
             found = await conversations.find(tx, incoming.user, incoming.place, mode)
         if found is None:
@@ -220,17 +199,7 @@ class TurnQueue:
         async def effect(tx: Transaction) -> bool:
             there = await conversations.hold(tx, found)
             if there:
-                await conversations.say(
-                    tx,
-                    found,
-                    role="bot" if by_bot else "user",
-                    text=text,
-                    now=self.now(),
-                    quoted=foreign_content.stored(incoming.quoted),
-                    foreign=True,
-                    by=await _attribution(tx, found, incoming, shared=True),
-                    overheard=True,
-                )
+                await put_overheard(tx, found, incoming, by_bot=by_bot, now=self.now())
             return there
 
         # The message itself is still new: an edit may address it to the bot.

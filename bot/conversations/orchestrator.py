@@ -152,9 +152,8 @@ class Orchestrator:
         """Return True if this user's messages in this place need no mention of the bot.
 
         That is so after a recent message of the conversation, while it is being answered, and while
-        a run asks the user. Where
-        several people have spoken, it is so for a short time after a turn of this user, until
-        another person speaks.
+        a run asks the user. Where several people have spoken, it is so for a short time after a
+        turn of this user, until another person speaks.
         """
         if is_blocked(user, self.access):
             return False

@@ -8,15 +8,14 @@ from datetime import datetime, timedelta
 
 from bot.agent.messages import estimate_tokens
 from bot.agent.plain import plain
-from bot.agent.sanitizer import one_line
-from bot.conversations import foreign_content
+from bot.conversations.attribution import put_overheard
 from bot.conversations.sharing import ConversationSettings
 from bot.errors import DeliveryError
 from bot.platforms.base import Outlet
-from bot.platforms.messages import PastMessage, Quoted
+from bot.platforms.messages import PastMessage
+from bot.platforms.messaging.intake import incoming_of
 from bot.values import Clock
-from db import conversations, participants
-from db.conversations import Attribution
+from db import conversations
 from db.database import Database
 from db.turns import Turn
 
@@ -104,28 +103,13 @@ class ThreadReader:
             for at, past in zip(_sorted_at(above, turn.created_at), above, strict=True):
                 if past.place.message in known:
                     continue
-                name = one_line(past.author_name, participants.NAME_LENGTH)
-                number, shown = await participants.join(
-                    tx, turn.conversation_id, past.author.key, name
-                )
-                files = [Quoted("note", f"attached: {each.name}") for each in past.files]
-                await conversations.say(
+                text = plain(past.text, limit=self.settings.context_tokens * 3)
+                await put_overheard(
                     tx,
                     turn.conversation_id,
-                    role="bot" if past.by_bot else "user",
-                    text=plain(past.text, limit=self.settings.context_tokens * 3),
+                    replace(incoming_of(past), text=text),
+                    by_bot=past.by_bot,
                     now=now,
-                    quoted=foreign_content.stored([*past.quoted, *files]),
-                    foreign=True,
-                    by=Attribution(
-                        author=past.author.key,
-                        author_number=number,
-                        author_name=shown,
-                        reference=past.place.message,
-                        reply_to=past.reply_to,
-                        said_at=past.sent_at,
-                    ),
-                    overheard=True,
                     sorted_at=at,
                 )
             await conversations.mark_looked_at(tx, turn.conversation_id, now)

@@ -12,7 +12,7 @@ MESSAGE = re.compile(r'<message from="(u\d+)" name="([^"]*)"[^>]*>\n(.*?)\n</mes
 
 
 def people_in(body: Json) -> list[tuple[str, str]]:
-    """Return who said what in a request, as the model reads it."""
+    """Return the number and the words of each message in a request."""
     text = "\n".join(said(each) for each in body["messages"] if each["role"] == "user")
     return [(number, words) for number, _, words in MESSAGE.findall(text)]
 

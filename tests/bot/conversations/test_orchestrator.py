@@ -593,3 +593,20 @@ async def test_a_message_without_an_id_of_the_platform_leaves_what_was_overheard
         await orchestrator.receive(replace(message(alice, "And?"), place=place))
 
         assert await Stored(process.database, clock).count(messages) == 3
+
+
+async def test_the_files_of_an_overheard_message_are_named_beside_its_text(
+    database_settings: DatabaseSettings, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    place = replace(room(alice), workspace="guild")
+    plan = attached("plan.pdf", b"%PDF")
+    async with opened(database_settings, clock, ConversationSettings()) as process:
+        await process.orchestrator.receive(replace(message(alice, "Hello"), place=place))
+        said = replace(message(bob, "Our plan"), place=replace(place, message="m2"), files=(plan,))
+        assert await process.orchestrator.overhear(said)
+
+        async with process.database.snapshot() as tx:
+            stored = select(messages.c.text, messages.c.quoted).where(messages.c.overheard)
+            (row,) = await tx.execute(stored)
+        assert row.text == "Our plan"
+        assert row.quoted == [{"kind": "note", "text": "attached: plan.pdf"}]

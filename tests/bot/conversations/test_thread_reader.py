@@ -59,7 +59,7 @@ class Thread:
         return await reader.read(turn)
 
     async def known(self, turn: Turn) -> list[StoredMessage]:
-        """Return what the conversation holds, without the message of the turn."""
+        """Return the messages of the conversation without that of the turn."""
         async with self.database.snapshot() as tx:
             past = await conversations.shared_history(
                 tx, turn.conversation_id, until=turn.message_id
