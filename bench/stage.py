@@ -151,7 +151,7 @@ class Outlet:
     async def acknowledge(self, place: Place) -> None:
         """Do nothing."""
 
-    async def answered(self, place: Place) -> None:
+    async def answered(self, place: Place, *, read: bool = False) -> None:
         """Do nothing."""
 
     def open_reply(

@@ -253,7 +253,7 @@ async def open_bot(
             approver=approvals,
             permissions=permissions,
             main=models.for_main,
-            answered=notices.answered,
+            notices=notices,
             quote_after=config.catch_up.quote_after,
             restarts=restarts,
             worker_id=worker_id,

@@ -62,7 +62,7 @@ class Attribution:
 NOBODY = Attribution()
 
 
-_MESSAGES = RowMapper(
+MESSAGES = RowMapper(
     StoredMessage,
     messages,
     others={"foreign": messages.c.foreign_content},
@@ -283,9 +283,7 @@ async def history(
     messages of users are left out, but results are included.
     """
     rows = await tx.execute(
-        select(
-            *_MESSAGES.columns, func.coalesce(turns.c.message_id, messages.c.id).label("sort_id")
-        )
+        select(*MESSAGES.columns, func.coalesce(turns.c.message_id, messages.c.id).label("sort_id"))
         .outerjoin(turns, turns.c.id == messages.c.turn_id)
         .where(
             messages.c.conversation_id == conversation_id,
@@ -300,7 +298,7 @@ async def history(
     for row in known:
         if row.role == "reset":
             break
-        kept.append(_MESSAGES.of(row))
+        kept.append(MESSAGES.of(row))
     return kept[::-1]
 
 
@@ -314,7 +312,7 @@ async def shared_history(
     """
     rows = await tx.execute(
         select(
-            *_MESSAGES.columns,
+            *MESSAGES.columns,
             func.coalesce(func.nullif(turns.c.seen_id, ""), messages.c.id).label("sort_id"),
         )
         .outerjoin(turns, turns.c.id == messages.c.turn_id)
@@ -324,7 +322,7 @@ async def shared_history(
     )
     found = sorted(rows, key=lambda row: (row.sort_id, row.id), reverse=True)
     kept = takewhile(lambda row: row.role != "reset", found)
-    return [_MESSAGES.of(row) for row in kept][::-1]
+    return [MESSAGES.of(row) for row in kept][::-1]
 
 
 async def unhear(tx: Transaction, conversation_id: str, reference: str) -> None:
@@ -369,7 +367,7 @@ async def mark_looked_at(tx: Transaction, conversation_id: str, now: datetime) -
 
 async def get(tx: Transaction, message_id: str) -> StoredMessage | None:
     """Return a message."""
-    return await _MESSAGES.find_one(tx, messages.c.id == message_id)
+    return await MESSAGES.find_one(tx, messages.c.id == message_id)
 
 
 async def user_texts(

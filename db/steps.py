@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from bot.errors import FencedError
 from bot.tasks import Tasks
 from bot.values import UNFINISHED, Json
-from db import workers
+from db import turn_inbox, workers
 from db.database import Database, Transaction, is_connection_trouble, patiently
 from db.tables import run_messages, steps, subagent_runs, turns
 from db.types import to_json
@@ -29,8 +29,8 @@ class Step:
         table: The table of the work: `runs` or `turns`.
         attempt: The attempt that writes it; a stale attempt writes nothing.
         seconds_used: Working time so far (runs).
-        read: Ids of the messages to the run that this step has read.
-        number: Number of the answer, recorded on these messages.
+        read: Ids of the messages to the turn or run that this step has read.
+        number: Number of the answer, recorded on messages to a run.
     """
 
     table: Literal["runs", "turns"]
@@ -284,7 +284,12 @@ async def _store(tx: Transaction, batch: Sequence[Step]) -> list[bool]:
                 "updated_at": step.now,
             }
         )
-    read = [{"b_id": key, "read_at_step": step.number} for step in mine for key in step.read]
+    read: list[Json] = []
+    for step in mine:
+        if step.table == "turns" and step.read:
+            await turn_inbox.mark_read(tx, step.work_id, step.read)
+        else:
+            read += [{"b_id": key, "read_at_step": step.number} for key in step.read]
     for statement, values in (
         (_INSERT, rows),
         (_UPDATE_RUN, of_runs),

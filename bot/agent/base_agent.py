@@ -134,6 +134,8 @@ class BaseAgent:
         halt = progress.halt_after(entry)
         counters = progress.counters(0 if halt else self._next_cost())
         await context.journal.write(entry, counters)
+        if read and context.inbox:
+            context.inbox.stored(read)
         context.report(part="step", content=outcome.text, tool="", counters=counters)
         return halt
 
@@ -291,7 +293,7 @@ class BaseAgent:
                 call_id=f"{progress.steps}.{index}",
                 spent=partial(progress.spend, self._context.meter),
                 background=self._config.background,
-                foreign=progress.foreign,
+                foreign=progress.foreign or (inbox is not None and inbox.foreign),
                 private=progress.private or (inbox is not None and inbox.private),
             )
             if stored := progress.results.get((progress.steps, index)):

@@ -44,7 +44,7 @@ class AnswerEntry:
     Attributes:
         received: Results and notes; `None` for neither, as in a first step that sees only the task.
         limit: The limit that made this the last step, without tools; `None` for an ordinary step.
-        read: Ids of the messages to the run that `received` contains.
+        read: Ids of the messages to the turn or run that `received` contains.
     """
 
     received: Message | None
@@ -138,15 +138,24 @@ class Timer(Protocol):
 
 
 class MessageInbox(Protocol):
-    """The messages sent to a run while it works."""
+    """The messages sent to a turn or run while it works."""
 
     @property
     def private(self) -> bool:
         """True once a message has brought private material."""
         ...
 
+    @property
+    def foreign(self) -> bool:
+        """True once a message has brought content that its sender did not write."""
+        ...
+
     async def take(self) -> Sequence[tuple[str, str]]:
         """Return (id, text) of new messages; they count as read once the step is stored."""
+        ...
+
+    def stored(self, read: Sequence[str]) -> None:
+        """Receive the ids of messages once the step that has read them is stored."""
         ...
 
 
@@ -165,8 +174,7 @@ class AgentContext:
     """Holds the collaborators of one agent at work.
 
     Attributes:
-        inbox: The messages to a run; `None` for a turn, since a message received meanwhile begins
-            the next turn.
+        inbox: The messages to a turn or run; `None` for a turn that no user began.
         report: Updates the card of a run; the reply of a turn shows its progress itself.
         caller: The context of tool calls, with the flags of the prompt at the start. Each call gets
             its own id, and flags that include the results so far.

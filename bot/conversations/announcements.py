@@ -158,10 +158,10 @@ class Notices:
         if outlet := self.outlets.get(place.platform):
             self.tasks.start(outlet.acknowledge(place), name="acknowledge")
 
-    def answered(self, place: Place) -> None:
-        """Remove the sign that the message waits for an answer."""
+    def answered(self, place: Place, *, read: bool = False) -> None:
+        """Remove the sign that the message waits for an answer; show that it was `read`."""
         if outlet := self.outlets.get(place.platform):
-            self.tasks.start(outlet.answered(place), name="answered")
+            self.tasks.start(outlet.answered(place, read=read), name="answered")
 
     def notify(self, place: Place, user: Identity, text: str) -> None:
         """Send a short text to one user in a place."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from math import inf
+from zoneinfo import ZoneInfo
 
 from bot.agent.base_agent import BaseAgent
 from bot.agent.budget import UNLIMITED, Budget, WorkClock
@@ -18,8 +19,10 @@ from bot.agent.protocols import AgentConfig, AgentContext, TurnApprover
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Approved, Toolbox
+from bot.conversations.announcements import Notices
 from bot.conversations.gaps import quote
 from bot.conversations.turn_context import Beginning, TurnContext
+from bot.conversations.turn_inbox import TurnInbox
 from bot.conversations.turn_reply import STOPPED, DeliveryStatus, OutageNotices, TurnReply
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.events import AnnouncementDue, EventBus, TurnWaiting
@@ -30,7 +33,7 @@ from bot.subagents.active import ActiveRuns, CancelReason, Restarts
 from bot.subagents.run_factory import opaque
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
-from bot.values import Clock, Place, RunStatus
+from bot.values import Clock, RunStatus
 from db import conversations, outbox, turns
 from db.database import Database, is_connection_trouble, patiently
 from db.steps import StepWriter
@@ -47,7 +50,6 @@ class Turns:
     Attributes:
         active: The turns at work in this process.
         main: Returns the provider and the model for the choice of a conversation, if any.
-        answered: Removes the sign in a place that its message waits for an answer.
         quote_after: The age of a message from which on its answer quotes it.
     """
 
@@ -64,7 +66,7 @@ class Turns:
     approver: TurnApprover
     permissions: Permissions
     main: Callable[[str], tuple[Model, str]]
-    answered: Callable[[Place], None]
+    notices: Notices
     quote_after: timedelta
     restarts: Restarts
     worker_id: str
@@ -209,6 +211,7 @@ class Turns:
             journal=self._journal(turn),
             meter=Budget(UNLIMITED),
             timer=clock,
+            inbox=None if turn.kind == "summary" else self._inbox(turn),
             caller=ToolContext(
                 user=turn.user,
                 role=turn.role,
@@ -227,6 +230,10 @@ class Turns:
             ),
             spent_before=turn.tokens,
         )
+
+    def _inbox(self, turn: Turn) -> TurnInbox:
+        zone = ZoneInfo(self.settings.timezone)
+        return TurnInbox(self.database, turn, zone, partial(self.notices.answered, read=True))
 
     def _journal(self, turn: Turn) -> StoredJournal:
         """Return the journal of one attempt at a turn."""
@@ -261,7 +268,7 @@ class Turns:
             # The reply is sent first: if the process dies in between, the next attempt finds all
             # steps stored, asks no model, and sends the reply again under the same message.
             delivery = await reply.finish(text, failed=status == "failed")
-            self.answered(turn.place)
+            self.notices.answered(turn.place)
         refused = result is not None and result.refused
         due = await patiently(
             partial(self._end, turn, reply, text, delivery, status=status, refused=refused)

@@ -230,8 +230,8 @@ class Outlet(Protocol):
         """Show at once that the message was received (a reaction, typing). Never raises."""
         ...
 
-    async def answered(self, place: Place) -> None:
-        """Remove the sign of `acknowledge` from a message that is answered. Never raises."""
+    async def answered(self, place: Place, *, read: bool = False) -> None:
+        """Remove the sign of `acknowledge`; `read`: show that a turn read it. Never raises."""
         ...
 
     def open_reply(

@@ -140,12 +140,14 @@ class RunInbox:
 
     Attributes:
         private: Whether a message has brought private material.
+        foreign: No, since the owner of the run wrote the messages.
     """
 
     database: Database
     run_id: str
     active: ActiveRun
     private: bool = False
+    foreign: bool = False
 
     async def take(self) -> Sequence[tuple[str, str]]:
         """Return (id, text) of the messages that have arrived and were not read."""
@@ -156,6 +158,9 @@ class RunInbox:
             run = await runs.get(tx, self.run_id)
             self.private = run is not None and bool(run.metadata.get(PRIVATE))
             return await run_messages.unread(tx, self.run_id)
+
+    def stored(self, read: Sequence[str]) -> None:
+        """Do nothing: the card and the list of the run show what was read."""
 
 
 @dataclass(slots=True)

@@ -119,11 +119,16 @@ class FakeInbox:
 
     waiting: list[tuple[str, str]] = field(default_factory=list)
     private: bool = False
+    foreign: bool = False
+    read: list[str] = field(default_factory=list)
 
     async def take(self) -> Sequence[tuple[str, str]]:
         await asyncio.sleep(0)
         taken, self.waiting = self.waiting, []
         return taken
+
+    def stored(self, read: Sequence[str]) -> None:
+        self.read += read
 
 
 @dataclass(slots=True)

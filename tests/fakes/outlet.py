@@ -114,6 +114,7 @@ class FakeOutlet:
         self.platform = platform
         self.acknowledged: list[Place] = []
         self.answered_places: list[Place] = []
+        self.read_places: list[Place] = []
         self.replies: list[FakeReply] = []
         self.finished: list[FakeReply] = []
         self.announcements: list[Announcement] = []
@@ -136,9 +137,9 @@ class FakeOutlet:
         self.acknowledged.append(place)
         self.stir()
 
-    async def answered(self, place: Place) -> None:
+    async def answered(self, place: Place, *, read: bool = False) -> None:
         """Remember the place."""
-        self.answered_places.append(place)
+        (self.read_places if read else self.answered_places).append(place)
         self.stir()
 
     def open_reply(

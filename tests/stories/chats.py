@@ -128,8 +128,12 @@ class Chat(ABC):
         """Begin a thread in the channel without the bot."""
 
     @abstractmethod
-    async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> None:
-        """Write in a thread, or in direct messages."""
+    async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> Any:
+        """Write in a thread, or in direct messages; return the message."""
+
+    @abstractmethod
+    def marks(self, message: Any) -> set[str]:
+        """Return the reactions to a message of a user, as emojis."""
 
     async def stored(self, text: str) -> None:
         """Wait until a message is stored. Messages of different users may overtake one another."""
@@ -266,9 +270,12 @@ class DiscordChat(Chat):
         message = await self.discord.say(who, channel, text)
         return Talk(message, await self.discord.open_thread(who, channel, start=message))
 
-    async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> None:
+    async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> Any:
         await self._ready(talk)
-        await self.discord.say(self._user(user), talk.channel, text, mention=mention)
+        return await self.discord.say(self._user(user), talk.channel, text, mention=mention)
+
+    def marks(self, message: Any) -> set[str]:
+        return set(message.reactions)
 
     async def ask_privately(self, user: str, text: str) -> Talk:
         channel = self.discord.dm(self._user(user))
@@ -374,9 +381,12 @@ class SlackChat(Chat):
         room = self.office.channel
         return Talk(await self.slack.say(self._user(user), room, text), room)
 
-    async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> None:
-        thread = talk.message
-        await self.slack.say(self._user(user), talk.channel, text, thread=thread, mention=mention)
+    async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> Any:
+        who, thread = self._user(user), talk.message
+        return await self.slack.say(who, talk.channel, text, thread=thread, mention=mention)
+
+    def marks(self, message: Any) -> set[str]:
+        return {EMOJIS.get(name, name) for name, users in message.reactions.items() if users}
 
     async def ask_privately(self, user: str, text: str) -> Talk:
         channel = self.slack.dm(self._user(user))
@@ -440,6 +450,10 @@ class SlackChat(Chat):
     def _name(self, ping: str) -> str:
         users = {f"<@{self._user(name).id}>": name for name in ("alice", "bob", "root")}
         return users.get(ping, ping)
+
+
+#: The emojis behind Slack's names of reactions.
+EMOJIS = {"eyes": "👀", "white_check_mark": "✅"}
 
 
 @asynccontextmanager

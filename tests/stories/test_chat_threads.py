@@ -232,3 +232,48 @@ async def test_each_user_of_a_thread_has_a_conversation_where_an_admin_wants_it(
         await chat.reads(talk, "Hello Bob.")
 
         assert "red" not in str(play.asked[1]["messages"])
+
+
+async def test_a_message_of_the_speaker_during_the_turn_is_read_at_its_next_step(
+    chat_way: ChatWay,
+) -> None:
+    play = Play(main=[call("wait_here"), Reply(text="The white hens."), Reply(text="As before.")])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "Count the hens.")
+        await chat.gate.held(1)
+        await chat.write("bob", talk, "And the dogs?", mention=True)
+        await chat.stored("And the dogs?")
+        only = await chat.write("alice", talk, "Only the white ones.")
+        await chat.stored("Only the white ones.")
+        chat.gate.opened.set()
+        await chat.reads(talk, "The white hens.")
+        await chat.reads(talk, "As before.")
+        await chat.until(lambda: chat.marks(only) == {"✅"}, "the sign of a message read")
+
+        said_then = [words for _, words in people_in(play.asked[1])]
+        assert said_then == ["Count the hens.", "Only the white ones."]
+        assert people_in(play.asked[2]) == [
+            ("u1", "Count the hens."),
+            ("u1", "Only the white ones."),
+            ("u2", "And the dogs?"),
+        ]
+        assert len(play.asked) == 3
+
+
+async def test_in_direct_messages_too_a_further_message_is_read_at_the_next_step(
+    chat_way: ChatWay,
+) -> None:
+    play = Play(main=[call("wait_here"), Reply(text="The white hens."), Reply(text="Yes.")])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask_privately("alice", "Count the hens.")
+        await chat.gate.held(1)
+        await chat.write("alice", talk, "Only the white ones.")
+        await chat.stored("Only the white ones.")
+        chat.gate.opened.set()
+        await chat.reads(talk, "The white hens.")
+        await chat.write("alice", talk, "All of them?")
+        await chat.reads(talk, "Yes.")
+
+        assert "Only the white ones." in said(play.asked[1]["messages"][-1])
+        roles = [each["role"] for each in play.asked[2]["messages"]]
+        assert roles == ["user", "user", "assistant", "user"]

@@ -46,7 +46,7 @@ from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
 
-RECEIVED = "👀"
+RECEIVED, READ = "👀", "✅"
 NOWHERE = "I can write neither where this belongs nor in a direct message."
 
 
@@ -97,15 +97,17 @@ class DiscordOutlet(MessagingOutlet):
             except DeliveryError as error:
                 log.info("Typing is not shown: %s", error)
 
-    async def answered(self, place: Place) -> None:
-        """Remove the sign of receipt from an answered message. Never raises."""
+    async def answered(self, place: Place, *, read: bool = False) -> None:
+        """Remove the sign of receipt, or replace it by that of a message read. Never raises."""
         await self._receipts.take(place, partial(self._react, place, away=True))
+        if read:
+            await self._receipts.show(partial(self._react, place, READ))
 
-    async def _react(self, place: Place, *, away: bool = False) -> bool:
+    async def _react(self, place: Place, emoji: str = RECEIVED, *, away: bool = False) -> bool:
         if place.message:
             inside = place.thread if place.thread != place.message else ""
             channel = inside or place.channel
-            await self._sender.react(channel, place.message, RECEIVED, away=away)
+            await self._sender.react(channel, place.message, emoji, away=away)
         return bool(place.message)
 
     def open_reply(

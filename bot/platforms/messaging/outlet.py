@@ -141,6 +141,14 @@ class Acknowledgements:
         except (DeliveryError, TimeoutError) as error:
             log.info("It is still shown that a message was received: %s", error)
 
+    async def show(self, mark: Callable[[], Awaitable[object]]) -> None:
+        """Add a mark that stays. Never raises."""
+        try:
+            async with asyncio.timeout(TAKE_SECONDS):
+                await mark()
+        except (DeliveryError, TimeoutError) as error:
+            log.info("It is not shown that a message was read: %s", error)
+
     def _of(self, place: Place) -> _Mark:
         self._marks[place] = self._marks.get(place) or _Mark()
         return self._marks[place]

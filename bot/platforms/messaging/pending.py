@@ -45,10 +45,10 @@ class PendingOutlet:
         if self._outlet is not None:
             await self._outlet.acknowledge(place)
 
-    async def answered(self, place: Place) -> None:
+    async def answered(self, place: Place, *, read: bool = False) -> None:
         """Remove the sign of `acknowledge`. Never raises."""
         if self._outlet is not None:
-            await self._outlet.answered(place)
+            await self._outlet.answered(place, read=read)
 
     def open_reply(
         self,

@@ -115,11 +115,13 @@ class SlackOutlet(MessagingOutlet):
 
         await self._receipts.put(place, show)
 
-    async def answered(self, place: Place) -> None:
-        """Remove the sign of `acknowledge` from a message that is answered. Never raises."""
+    async def answered(self, place: Place, *, read: bool = False) -> None:
+        """Remove the sign of receipt, or replace it by that of a message read. Never raises."""
         hide = partial(self.sender.react, place, texts.HEARD, away=True)
         reacts = bool(place.message) and not self.status.works(place)
         await self._receipts.take(place, hide, unknown=reacts)
+        if read and place.message:
+            await self._receipts.show(partial(self.sender.react, place, texts.READ))
 
     async def question_answered(
         self,

@@ -37,7 +37,7 @@ REPEATED = "This may be a repetition: it is not known whether it reached you bef
 ELSEWHERE = "I cannot write any more where this belongs, so I tell you here."
 NO_THREAD = "I cannot write in the thread any more where this belongs, so I say it here."
 THINKING = "is thinking…"
-HEARD = "eyes"
+HEARD, READ = "eyes", "white_check_mark"
 
 #: The last thought of a model. The core shows a thought only until the next text replaces it, so
 #: that a thought cannot be part of a stream.

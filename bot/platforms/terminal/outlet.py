@@ -70,7 +70,7 @@ class TerminalOutlet:
         """Show that the bot is thinking."""
         self._state.receive_message(place)
 
-    async def answered(self, place: Place) -> None:
+    async def answered(self, place: Place, *, read: bool = False) -> None:
         """Do nothing, since the reply replaces the indicator."""
 
     def open_reply(

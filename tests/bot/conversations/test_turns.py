@@ -11,6 +11,7 @@ from sqlalchemy import select, update
 from bot.agent.messages import StopReason
 from bot.agent.permissions import Permissions
 from bot.agent.settings import AgentSettings
+from bot.conversations.announcements import Notices
 from bot.conversations.approvals import Approvals
 from bot.conversations.sharing import ConversationSettings
 from bot.conversations.thread_reader import ThreadReader
@@ -78,7 +79,7 @@ class Worker:
             approver=Approvals(self.database, {}, lambda _: None, events, self.clock),
             permissions=Permissions(),
             main=lambda _: (self.model, "model"),
-            answered=lambda _: None,
+            notices=Notices({}, self.tasks),
             quote_after=timedelta(hours=1),
             restarts=Restarts(self.tasks),
             worker_id="worker",

@@ -162,8 +162,8 @@ class BulletinOutlet(MessagingOutlet):
     async def _show_receipt(self, place: Place) -> None:
         await self._receipts.put(place, partial(self._mark, place, shown=True))
 
-    async def answered(self, place: Place) -> None:
-        """Remove the sign of receipt."""
+    async def answered(self, place: Place, *, read: bool = False) -> None:
+        """Remove the sign of receipt; the board has no sign of a message read."""
         await self._receipts.take(place, partial(self._mark, place, shown=False))
 
     async def _mark(self, place: Place, *, shown: bool) -> bool:

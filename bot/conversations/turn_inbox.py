@@ -1,0 +1,56 @@
+"""Gives a turn in progress the messages that its user sends meanwhile."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from zoneinfo import ZoneInfo
+
+from bot.conversations import foreign_content
+from bot.conversations.attribution import attributed
+from bot.values import Place
+from db import turn_inbox
+from db.conversations import StoredMessage
+from db.database import Database
+from db.turns import Turn
+
+
+@dataclass(slots=True)
+class TurnInbox:
+    """The `MessageInbox` of one attempt at a turn.
+
+    Attributes:
+        read: Shows in a place that its message was read.
+        foreign: Whether a message has brought content that the user did not write.
+        private: No, since it has brought no private material.
+    """
+
+    database: Database
+    turn: Turn
+    zone: ZoneInfo
+    read: Callable[[Place], None]
+    foreign: bool = False
+    private: bool = False
+    _references: dict[str, str] = field(default_factory=dict)
+    _resumed: bool = False
+
+    async def take(self) -> Sequence[tuple[str, str]]:
+        """Return (id, text) of the messages that have arrived and were not read."""
+        async with self.database.snapshot() as tx:
+            if not self._resumed:
+                earlier = await turn_inbox.read_by(tx, self.turn) if self.turn.attempt > 1 else []
+                self.foreign |= any(each.foreign for each in earlier)
+                self._resumed = True
+            found = await turn_inbox.unread(tx, self.turn)
+        self.foreign |= any(each.foreign for each in found)
+        self._references |= {each.id: each.reference for each in found}
+        return [(each.id, self._shown(each)) for each in found]
+
+    def _shown(self, message: StoredMessage) -> str:
+        if message.author_number:
+            return attributed(message, {}, self.zone)
+        return foreign_content.with_quotes(message.text, message.quoted)
+
+    def stored(self, read: Sequence[str]) -> None:
+        """Show on the platform that messages were read."""
+        for each in read:
+            if reference := self._references.get(each):
+                self.read(replace(self.turn.place, message=reference))

@@ -1,0 +1,57 @@
+"""Messages that a user sends while their turn is at work: its next step reads them."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete, exists, func, select, update
+
+from db.conversations import MESSAGES, StoredMessage
+from db.database import Transaction
+from db.tables import files, messages, turns
+from db.turns import Turn
+
+
+async def unread(tx: Transaction, turn: Turn) -> list[StoredMessage]:
+    """Return the messages that wait for a further turn of the same user, oldest first.
+
+    None are returned while one of them has files, which only a turn of its own can show.
+    """
+    theirs = (turns.c.conversation_id == turn.conversation_id, turns.c.user_id == turn.user.key)
+    ready = (turns.c.kind == "message") & turns.c.held_until.is_(None)
+    waiting = await tx.execute(
+        select(turns.c.message_id, ready.label("ready")).where(*theirs, turns.c.status == "queued")
+    )
+    queued = waiting.all()
+    if not queued or not all(row.ready for row in queued):
+        return []
+    newest = select(func.max(turns.c.message_id)).where(*theirs, turns.c.status != "queued")
+    found = (
+        messages.c.conversation_id == turn.conversation_id,
+        messages.c.author == turn.user.key,
+        messages.c.role == "user",
+        ~messages.c.overheard,
+        messages.c.turn_id.is_(None),
+        messages.c.id > newest.scalar_subquery(),
+        messages.c.id <= max(row.message_id for row in queued),
+    )
+    with_files = select(exists().where(files.c.message_id == messages.c.id, *found))
+    if await tx.scalar(with_files.select_from(messages)):
+        return []
+    return await MESSAGES.find_all(tx, *found, order=[messages.c.id])
+
+
+async def read_by(tx: Transaction, turn: Turn) -> list[StoredMessage]:
+    """Return the messages that steps of a turn have read, oldest first."""
+    here = messages.c.conversation_id == turn.conversation_id
+    read = (here, messages.c.turn_id == turn.id, messages.c.role == "user")
+    return await MESSAGES.find_all(tx, *read, order=[messages.c.id])
+
+
+async def mark_read(tx: Transaction, turn_id: str, message_ids: Sequence[str]) -> None:
+    """Record that a step of a turn has read messages; the turns that they waited for are over.
+
+    A waiting turn that a further message has joined meanwhile stays, and answers that message.
+    """
+    these = messages.c.id.in_(message_ids)
+    await tx.execute(update(messages).where(these).values(turn_id=turn_id))
+    waiting = (turns.c.message_id.in_(message_ids), turns.c.status == "queued")
+    await tx.execute(delete(turns).where(*waiting))
