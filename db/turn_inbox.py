@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import delete, exists, func, select, update
+from sqlalchemy import delete, func, select, update
 
 from db.conversations import MESSAGES, StoredMessage
 from db.database import Transaction
@@ -33,8 +33,8 @@ async def unread(tx: Transaction, turn: Turn) -> list[StoredMessage]:
         messages.c.id > newest.scalar_subquery(),
         messages.c.id <= max(row.message_id for row in queued),
     )
-    with_files = select(exists().where(files.c.message_id == messages.c.id, *found))
-    if await tx.scalar(with_files.select_from(messages)):
+    with_files = select(files.c.id).join(messages, messages.c.id == files.c.message_id)
+    if await tx.scalar(with_files.where(*found).limit(1)):
         return []
     return await MESSAGES.find_all(tx, *found, order=[messages.c.id])
 

@@ -211,6 +211,9 @@ class TurnQueue:
         taken = await take(incoming.files, self.attachments.files, self.attachments.reserve)
         nothing = not (incoming.text or incoming.quoted or taken.files)
         async with self.database.transaction() as tx:
+            if await conversations.get(tx, queued.message_id) is None:
+                # Its author has deleted it meanwhile.
+                return None
             if nothing:
                 await turns.withdraw(tx, queued.turn_id)
             else:

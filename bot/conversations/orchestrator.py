@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from bot.agent.plain import plain
+from bot.agent.plain import plain, quotes
 from bot.conversations.access import AccessSettings, is_blocked
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import GONE_REPLY
@@ -21,7 +21,7 @@ from bot.run_texts import status_text
 from bot.subagents.active import ActiveRuns
 from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, Place, Role
-from db import conversations, outbox, runs, shared_threads, turns, workers
+from db import conversations, edits, outbox, runs, shared_threads, turns, workers
 from db.database import Database
 
 MAX_MESSAGE = 50_000
@@ -176,6 +176,20 @@ class Orchestrator:
         """Store a message that is not for the bot, as context; return True if it is stored."""
         text = plain(incoming.text, limit=None).strip()[:MAX_MESSAGE]
         return await self.queue.overhear(replace(incoming, text=text), by_bot=by_bot)
+
+    async def changed(self, place: Place, text: str | None) -> None:
+        """Store the edited text of a message, or delete the message for `None`.
+
+        A turn that has begun continues with the text that it has read. One that has not begun is
+        withdrawn with its message.
+        """
+        new = None if text is None else plain(text, limit=None).strip()[:MAX_MESSAGE]
+        async with self.database.transaction() as tx:
+            for copy in await edits.copies(tx, place):
+                if new is None:
+                    await edits.delete(tx, copy)
+                else:
+                    await edits.rewrite(tx, copy, new, quotes=quotes(new))
 
     async def overview(self, user: Identity) -> Overview:
         """Return a user's runs, usage and agents.

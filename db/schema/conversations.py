@@ -122,6 +122,7 @@ messages = Table(
     Index(None, "conversation_id", "id"),
     Index(None, "created_at"),
     index_where("ix_messages_run_id", "run_id", "run_id IS NOT NULL"),
+    index_where("ix_messages_reference", "reference", "reference != ''"),
     Index(
         "ix_messages_overheard",
         "created_at",

@@ -17,16 +17,9 @@ from bot.doctor import examine
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.models.catalog import ModelSettings
 from bot.models.offline import OfflineSettings
-from bot.platforms.base import (
-    Announcement,
-    CommandReply,
-    Delivered,
-    InboundHandler,
-    Incoming,
-    OnBegun,
-    not_kept,
-)
+from bot.platforms.base import Announcement, CommandReply, Delivered, Incoming, OnBegun, not_kept
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.inbound import InboundHandler
 from bot.processes import serve
 from bot.subagents.cards import PAUSED
 from bot.values import Identity, Place, RunStatus, new_run_id
@@ -255,8 +248,8 @@ async def test_what_waits_while_it_drains_begins_with_the_next_start(sqlite_url:
 
     async with serving(configured(sqlite_url, pace=0.5), stub):
         await stub.say("hello")
-        await stub.say("and what time is it")
         await stub.outlet.until(lambda: bool(stub.outlet.replies))
+        await stub.say("and what time is it")
     async with serving(configured(sqlite_url), again):
         await again.outlet.replied()
 

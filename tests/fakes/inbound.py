@@ -57,6 +57,7 @@ class FakeInboundHandler:
         self.failure: BotError | Exception | None = None
         self.chosen_for: list[str] = []
         self.heard: list[Incoming] = []
+        self.changes: list[tuple[Place, str | None]] = []
         self.command_table: CommandTable[CommandSpec] = COMMANDS
         self.answered: list[Answered] = []
         self.overheard: list[Incoming] = []
@@ -78,6 +79,9 @@ class FakeInboundHandler:
     async def listens(self, user: Identity, place: Place) -> bool:
         """Say whether the test has them talk there."""
         return (user, place.channel, place.thread) in self.talking
+
+    async def changed(self, place: Place, text: str | None) -> None:
+        self.changes.append((place, text))
 
     async def overhear(self, incoming: Incoming, *, by_bot: bool = False) -> bool:
         """Remember it, and say whether the test has a shared conversation there."""

@@ -132,6 +132,24 @@ class Chat(ABC):
         """Write in a thread, or in direct messages; return the message."""
 
     @abstractmethod
+    async def edit(self, message: Any, text: str, *, mention: bool = False) -> None:
+        """Let the author of a message change it."""
+
+    @abstractmethod
+    async def delete(self, message: Any) -> None:
+        """Let the author of a message delete it."""
+
+    async def gone(self, text: str) -> None:
+        """Wait until no stored message has a text."""
+
+        async def look() -> bool:
+            async with self.running.database.snapshot() as tx:
+                query = select(messages.c.id).where(messages.c.text == text)
+                return await tx.scalar(query) is None
+
+        await eventually(look, f"no {text!r} in the database")
+
+    @abstractmethod
     def marks(self, message: Any) -> set[str]:
         """Return the reactions to a message of a user, as emojis."""
 
@@ -274,6 +292,12 @@ class DiscordChat(Chat):
         await self._ready(talk)
         return await self.discord.say(self._user(user), talk.channel, text, mention=mention)
 
+    async def edit(self, message: Any, text: str, *, mention: bool = False) -> None:
+        await self.discord.edit(message, f"{self.discord.bot.mention} {text}" if mention else text)
+
+    async def delete(self, message: Any) -> None:
+        await self.discord.delete(message)
+
     def marks(self, message: Any) -> set[str]:
         return set(message.reactions)
 
@@ -384,6 +408,12 @@ class SlackChat(Chat):
     async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> Any:
         who, thread = self._user(user), talk.message
         return await self.slack.say(who, talk.channel, text, thread=thread, mention=mention)
+
+    async def edit(self, message: Any, text: str, *, mention: bool = False) -> None:
+        await self.slack.edit(message, text, mention=mention)
+
+    async def delete(self, message: Any) -> None:
+        await self.slack.delete(message)
 
     def marks(self, message: Any) -> set[str]:
         return {EMOJIS.get(name, name) for name, users in message.reactions.items() if users}

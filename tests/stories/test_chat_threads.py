@@ -277,3 +277,60 @@ async def test_in_direct_messages_too_a_further_message_is_read_at_the_next_step
         assert "Only the white ones." in said(play.asked[1]["messages"][-1])
         roles = [each["role"] for each in play.asked[2]["messages"]]
         assert roles == ["user", "user", "assistant", "user"]
+
+
+async def test_an_edit_counts_until_the_turn_of_its_message_begins(chat_way: ChatWay) -> None:
+    play = Play(main=[call("wait_here"), Reply(text="Three."), Reply(text="Two.")])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "Count the hens.")
+        await chat.gate.held(1)
+        other = await chat.write("bob", talk, "Count the cats.", mention=True)
+        await chat.stored("Count the cats.")
+        await chat.edit(other, "Count the dogs.", mention=True)
+        await chat.stored("Count the dogs.")
+        chat.gate.opened.set()
+        await chat.reads(talk, "Two.")
+        await chat.edit(other, "Count nothing.", mention=True)
+        await chat.stored("Count nothing.")
+
+        assert people_in(play.asked[2])[-1] == ("u2", "Count the dogs.")
+        assert len(play.asked) == 3
+
+
+async def test_a_message_that_is_deleted_before_its_turn_begins_is_not_answered(
+    chat_way: ChatWay,
+) -> None:
+    play = Play(main=[call("wait_here"), Reply(text="Three."), Reply(text="Well.")])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "Count the hens.")
+        await chat.gate.held(1)
+        other = await chat.write("bob", talk, "Count the cats.", mention=True)
+        await chat.stored("Count the cats.")
+        await chat.delete(other)
+        await chat.gone("Count the cats.")
+        chat.gate.opened.set()
+        await chat.reads(talk, "Three.")
+        await chat.write("bob", talk, "How are you?", mention=True)
+        await chat.reads(talk, "Well.")
+
+        assert people_in(play.asked[2]) == [("u1", "Count the hens."), ("u2", "How are you?")]
+        assert len(play.asked) == 3
+
+
+async def test_what_was_overheard_follows_its_author(chat_way: ChatWay) -> None:
+    play = Play(main=[Reply(text="Hello."), Reply(text="Well.")])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "Hello.")
+        await chat.reads(talk, "Hello.")
+        first = await chat.write("bob", talk, "The hens are hungry.")
+        secret = await chat.write("bob", talk, "My code is 1234.")
+        await chat.stored("My code is 1234.")
+        await chat.edit(first, "The hens were hungry.")
+        await chat.stored("The hens were hungry.")
+        await chat.delete(secret)
+        await chat.gone("My code is 1234.")
+        await chat.write("alice", talk, "How are they?", mention=True)
+        await chat.reads(talk, "Well.")
+
+        assert ("u2", "The hens were hungry.") in people_in(play.asked[1])
+        assert "1234" not in str(play.asked[1])

@@ -15,11 +15,11 @@ from discord.http import Route
 
 from bot import logs
 from bot.errors import ConfigError, PlatformUnreachableError
-from bot.platforms.base import InboundHandler
 from bot.platforms.discord import portal
 from bot.platforms.discord.limits import Breaker, use_buckets
 from bot.platforms.discord.people import DiscordAccessPolicy
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.inbound import InboundHandler
 
 log = logging.getLogger(__name__)
 

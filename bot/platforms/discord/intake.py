@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import discord
 
 from bot.errors import DeliveryError
-from bot.platforms.base import CommandReply, InboundHandler, Incoming, Outlet, Settlement
+from bot.platforms.base import CommandReply, Incoming, Outlet, Settlement
 from bot.platforms.discord import answers, registration
 from bot.platforms.discord.answers import Recipient
 from bot.platforms.discord.client import RetinueClient
@@ -32,6 +32,7 @@ from bot.platforms.discord.people import (
 from bot.platforms.discord.questions import settle_there
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.inbound import InboundHandler
 from bot.platforms.messages import message_key
 from bot.platforms.messaging.catch_up import CatchUp
 from bot.platforms.messaging.intake import (
@@ -90,7 +91,13 @@ class DiscordIntake:
             ConfigError: Discord refuses the connection; the text gives the reason and the fix.
         """
         messages = DiscordMessageReceiver(self._client, inbound, self._tasks, pauses=self._pauses)
-        self._client.event(messages.on_message)
+        for handler in (
+            messages.on_message,
+            messages.on_raw_message_edit,
+            messages.on_raw_message_delete,
+            messages.on_raw_bulk_message_delete,
+        ):
+            self._client.event(handler)
         syncing = registration.sync(self._client, inbound.command_table)
         beside = [self._tasks.start(syncing, name="register commands")]
         if self._outlet is not None:
@@ -121,7 +128,7 @@ class ReceivedOnDiscord(ReceivedMessage):
 class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
     """Handles the messages of one gateway connection, and those that it missed.
 
-    Later changes have no effect: edits are ignored, and deleted messages are still answered.
+    An edit counts until the message's turn begins; a message deleted before is not answered.
 
     Args:
         client: The listening client.
@@ -182,6 +189,27 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
                 channel=channel,
             )
         )
+
+    async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
+        """Pass on an edit of a user's message."""
+        me = self._client.user
+        # Without a time of the edit, Discord has added the preview of a link, for instance.
+        edited = event.data.get("edited_timestamp") and event.message.content
+        if me is not None and edited and event.message.author.id != me.id:
+            place = self._held_in(event.guild_id, event.channel_id, event.message_id)
+            self.follow(place, text_of(event.message, me))
+
+    async def on_raw_message_delete(self, event: discord.RawMessageDeleteEvent) -> None:
+        """Pass on a deletion."""
+        self.follow(self._held_in(event.guild_id, event.channel_id, event.message_id), None)
+
+    async def on_raw_bulk_message_delete(self, event: discord.RawBulkMessageDeleteEvent) -> None:
+        """Pass on the deletion of many messages."""
+        for each in event.message_ids:
+            self.follow(self._held_in(event.guild_id, event.channel_id, each), None)
+
+    def _held_in(self, guild: int | None, channel: int, message: int) -> Place:
+        return Place(PLATFORM, str(guild or ""), str(channel), message=str(message))
 
     async def connected(self) -> bool:
         """Return True if the gateway has sent the list of servers and is sending events."""

@@ -12,13 +12,14 @@ import aiohttp
 import discord
 
 from bot.errors import DeliveryError
-from bot.platforms.base import CommandReply, InboundHandler, Incoming
+from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.discord import answers
 from bot.platforms.discord.answers import Recipient
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.people import identity_of, place_of, user_of
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.texts import IN_FILE
+from bot.platforms.inbound import InboundHandler
 from bot.platforms.messaging.intake import DONE_ALREADY, TROUBLE, AccessRefusal, outcome
 from bot.values import Identity, Place
 

@@ -7,14 +7,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, TypeVar
 
 from bot.errors import BotError, DatabaseUnreachableError
-from bot.platforms.base import CommandReply, InboundHandler, Incoming
+from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.inbound import InboundHandler
 from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.pacing import Queues
 from bot.platforms.messaging.recent import Recent
 from bot.tasks import Tasks
+from bot.values import Place
+from db.database import patiently
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +32,9 @@ REMEMBERED = 10_000
 #: Backoff before each further attempt, in seconds: five minutes in all. Each pause is short, so
 #: that a message is stored soon after the database is back.
 STORE_PAUSES = (1.0, 2.0, 5.0, 10.0, 15.0, *(20.0,) * 14)
+
+#: Longest wait of a change of a message until the messages at hand are stored.
+SETTLED_SECONDS = 10.0
 
 AGAIN = "I try again by myself for a few minutes, so do not send it twice."
 GIVEN_UP = "I could not take what you said: {reason} Please send it again later."
@@ -189,6 +196,18 @@ class MessageReceiver(ABC, Generic[MessageT]):
             log.info("The %s was delivered again", event_id)
             return None
         return self._tasks.start(self._handle(message), name=event_id)
+
+    def follow(self, place: Place, text: str | None) -> "asyncio.Task[None]":
+        """Pass on that a message was edited, or deleted for `None`, once it is stored."""
+
+        async def changed() -> None:
+            await self._deduplicator.settle(SETTLED_SECONDS)
+            try:
+                await patiently(partial(self.inbound.changed, place, text))
+            except BotError as error:
+                log.warning("A change of %s is not stored: %s", place.message, error)
+
+        return self._tasks.start(changed(), name=f"change of {place.message}")
 
     async def receive_missed(self, past: PastMessage) -> bool:
         """Pass a fetched message for the bot to the core, unless it was received already.

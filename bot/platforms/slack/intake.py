@@ -41,8 +41,7 @@ class ReceivedOnSlack(ReceivedMessage):
 class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
     """Receives messages and passes those for the bot to the core.
 
-    Later changes are ignored: the first version of an edited message counts, and a deleted message
-    is answered.
+    An edit counts until the message's turn begins; a message deleted before is not answered.
 
     Args:
         receiver: The shared dependencies of the handlers.
@@ -81,6 +80,7 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         """
         message = await self._received(body)
         if message is None:
+            await self._follow_change(body)
             return
         task = self._under_way.get(message.key) or self.start(message)
         if task is None:
@@ -134,6 +134,17 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
             addressed=addressed,
             user=user,
         )
+
+    async def _follow_change(self, body: Json) -> None:
+        """Pass on an edit or a deletion of a user's message."""
+        event: Json = body["event"]
+        if (found := messages.changed_in(event)) is not None:
+            workspace, installed = await self._receiver.where(body)
+            ts, markup = found
+            if (event.get("message") or {}).get("user") == installed.user:
+                return
+            place = Place("slack", workspace, str(event["channel"]), message=ts)
+            self.follow(place, None if markup is None else messages.spoken(markup, installed.user))
 
     async def connected(self) -> bool:
         """Return True if events arrive now: over HTTP there is no connection to lose."""

@@ -10,7 +10,8 @@ from typing import Any
 from slack_bolt.async_app import AsyncAck
 
 from bot.errors import DeliveryError
-from bot.platforms.base import CommandReply, InboundHandler, Incoming
+from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.inbound import InboundHandler
 from bot.platforms.messaging.intake import TROUBLE, outcome
 from bot.platforms.slack import blocks
 from bot.platforms.slack.clients import Clients, Installed

@@ -54,6 +54,20 @@ def is_from_user(event: Json) -> bool:
     return said and somebody and not event.get("bot_id")
 
 
+def changed_in(event: Json) -> tuple[str, str | None] | None:
+    """Return the id and the new text of a message that was edited; for a deletion no text."""
+    match event.get("subtype"):
+        case "message_deleted":
+            return str(event.get("deleted_ts") or ""), None
+        case "message_changed":
+            message: Json = event.get("message") or {}
+            ts, gone = str(message.get("ts") or ""), message.get("subtype") == "tombstone"
+            # Without an edit, Slack has added the preview of a link, for instance.
+            if gone or "edited" in message:
+                return ts, None if gone else str(message.get("text") or "")
+    return None
+
+
 def mentions(text: str, account: str) -> bool:
     """Return True if a text with Slack's markup mentions an account."""
     return re.search(rf"<@{re.escape(account)}(\|[^<>]*)?>", text) is not None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from bot.errors import BotError
-from bot.platforms.base import InboundHandler
+from bot.platforms.inbound import InboundHandler
 from bot.platforms.messaging.catch_up import CatchUp
 from bot.platforms.slack import sockets, web
 from bot.platforms.slack.bolt import bolt_app

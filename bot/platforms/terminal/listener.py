@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from bot.errors import BotError, DeliveryError
-from bot.platforms.base import CommandReply, InboundHandler, Incoming
+from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.inbound import InboundHandler
 from bot.platforms.terminal.people import identity_of, place_of
 from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.surface import Notice, Surface

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TextIO
 
 from bot.agent.sanitizer import safe_markdown
-from bot.platforms.base import Announcement, CommandReply, InboundHandler, RunCard
+from bot.platforms.base import Announcement, CommandReply, RunCard
+from bot.platforms.inbound import InboundHandler
 from bot.platforms.terminal.listener import LineHandler, OnPresent
 from bot.platforms.terminal.outlet import TerminalOutlet
 from bot.platforms.terminal.people import PLATFORM, identity_of

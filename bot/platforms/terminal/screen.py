@@ -19,7 +19,8 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from bot.platforms.base import InboundHandler, RunCard
+from bot.platforms.base import RunCard
+from bot.platforms.inbound import InboundHandler
 from bot.platforms.terminal.completion import CommandCompleter
 from bot.platforms.terminal.listener import LineHandler, OnPresent
 from bot.platforms.terminal.live import live_region

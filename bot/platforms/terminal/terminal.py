@@ -4,7 +4,7 @@ import os
 import sys
 from typing import TextIO
 
-from bot.platforms.base import InboundHandler
+from bot.platforms.inbound import InboundHandler
 from bot.platforms.terminal.listener import LineHandler, OnPresent
 from bot.platforms.terminal.outlet import TerminalOutlet
 from bot.platforms.terminal.people import DEFAULT_NAME, PLATFORM, identity_of

@@ -14,13 +14,13 @@ from bot.platforms.base import (
     Announcement,
     CommandReply,
     Confirmation,
-    InboundHandler,
     Incoming,
     OnBegun,
     RunCard,
     Settlement,
     not_kept,
 )
+from bot.platforms.inbound import InboundHandler
 from bot.platforms.messages import PastMessage, message_key
 from bot.platforms.messaging.cards import CardMessage
 from bot.platforms.messaging.intake import (

@@ -1,0 +1,78 @@
+"""The inbound port: the handler that adapters call, and the adapters that receive events."""
+
+from typing import Protocol
+
+from bot.conversations.command_lines import CommandSpec, CommandTable
+from bot.platforms.base import CommandReply, Incoming, Overview
+from bot.platforms.messages import Missed
+from bot.values import Identity, Place
+
+
+class InboundHandler(Protocol):
+    """The handler that an `Intake` calls; implemented by the orchestrator."""
+
+    @property
+    def command_table(self) -> CommandTable[CommandSpec]:
+        """All commands, from which menus, completion and slash commands are made."""
+        ...
+
+    async def receive(self, incoming: Incoming) -> CommandReply | None:
+        """Handle a message, which is stored on return, or a command, which is answered at once."""
+        ...
+
+    async def listens(self, user: Identity, place: Place) -> bool:
+        """Return True if this user needs no mention here: a recent message or an open question."""
+        ...
+
+    async def overhear(self, incoming: Incoming, *, by_bot: bool = False) -> bool:
+        """Store a message that is not for the bot; `False` if its place has no shared talk."""
+        ...
+
+    async def changed(self, place: Place, text: str | None) -> None:
+        """Follow an edit of the message of a place, or its deletion for `None`."""
+        ...
+
+    async def missed(self, platform: str, listener: str) -> Missed | None:
+        """Return the places to read after a gap of a connection; `None` without a gap."""
+        ...
+
+    async def listening(self, listener: str) -> None:
+        """Record that a connection receives events now and has no unread gap."""
+        ...
+
+    async def idle_places(self, platform: str) -> list[Place]:
+        """Return the places with a recent turn that ended and without a turn that waits or runs."""
+        ...
+
+    async def answer(
+        self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
+    ) -> CommandReply:
+        """Handle the answer of the owner or of an admin to a confirmation.
+
+        Args:
+            user: The user who answers.
+            confirmation_id: The id of the confirmation.
+            choice: The `key` of one of its choices.
+            admin: As in `Incoming`.
+        """
+        ...
+
+    async def run_choices(
+        self, user: Identity, typed: str, *, action: str = ""
+    ) -> list[tuple[str, str]]:
+        """Return (id, label) of this user's runs that match the typed text and the action."""
+        ...
+
+    async def overview(self, user: Identity) -> Overview:
+        """Return the runs, usage and agents of a user."""
+        ...
+
+
+class Intake(Protocol):
+    """Receives the events of one platform."""
+
+    platform: str
+
+    async def run(self, inbound: InboundHandler) -> None:
+        """Receive events until cancelled, or until the user leaves."""
+        ...

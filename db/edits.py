@@ -1,0 +1,99 @@
+"""Edits and deletes stored messages, as their authors do on the platform."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import func, or_, select
+
+from bot.values import Place
+from db.database import Transaction
+from db.rows import change, remove
+from db.tables import conversations, files, messages, turns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A stored copy of a message of the platform."""
+
+    id: str
+    conversation_id: str
+    author: str
+    overheard: bool
+    turn_id: str | None
+
+
+async def copies(tx: Transaction, place: Place) -> list[Copy]:
+    """Return the stored copies of the message of a place.
+
+    Args:
+        tx: The transaction.
+        place: The place of the message; its channel may be the thread that holds the message.
+    """
+    rows = await tx.execute(
+        select(
+            messages.c.id,
+            messages.c.conversation_id,
+            messages.c.author,
+            messages.c.overheard,
+            messages.c.turn_id,
+        )
+        .join(conversations, conversations.c.id == messages.c.conversation_id)
+        .where(
+            messages.c.reference == place.message,
+            messages.c.reference != "",
+            messages.c.role.in_(("user", "bot")),
+            conversations.c.channel == place.platform,
+            conversations.c.place_workspace == place.workspace,
+            or_(
+                conversations.c.place_channel == place.channel,
+                conversations.c.place_thread == place.channel,
+            ),
+        )
+        .order_by(messages.c.id)
+    )
+    return [Copy(**row) for row in rows.mappings()]
+
+
+async def rewrite(tx: Transaction, copy: Copy, text: str, *, quotes: bool) -> None:
+    """Store the edited text of a message; `quotes`: it has lines that its author did not write."""
+    foreign = {"foreign_content": True} if quotes else {}
+    await change(tx, messages, messages.c.id == copy.id, text=text, **foreign)
+
+
+async def delete(tx: Transaction, copy: Copy) -> None:
+    """Delete a message with its files, and the turn that waits for it alone.
+
+    A message that a turn has read stays without content, since the turn refers to it.
+    """
+    await remove(tx, files, files.c.message_id == copy.id)
+    if copy.overheard or await _withdrawn(tx, copy):
+        await remove(tx, messages, messages.c.id == copy.id)
+    else:
+        await change(tx, messages, messages.c.id == copy.id, text="", quoted=None)
+
+
+async def _withdrawn(tx: Transaction, copy: Copy) -> bool:
+    """Remove a message from the turn that waits for it; `False` if a turn has read it."""
+    theirs = (turns.c.conversation_id == copy.conversation_id, turns.c.user_id == copy.author)
+    begun = select(func.max(turns.c.message_id)).where(*theirs, turns.c.status != "queued")
+    after = await tx.scalar(begun) or ""
+    if copy.turn_id is not None or copy.id <= after:
+        return False
+    waiting = select(turns.c.id, turns.c.message_id).where(
+        *theirs, turns.c.status == "queued", turns.c.message_id >= copy.id
+    )
+    found = await tx.execute(waiting.order_by(turns.c.id).limit(1).with_for_update())
+    turn = found.one_or_none()
+    if turn is None or turn.message_id != copy.id:
+        return turn is not None
+    others = (
+        messages.c.conversation_id == copy.conversation_id,
+        messages.c.author == copy.author,
+        ~messages.c.overheard,
+        messages.c.turn_id.is_(None),
+        messages.c.id > after,
+        messages.c.id < copy.id,
+    )
+    this = turns.c.id == turn.id
+    if (earlier := await tx.scalar(select(func.max(messages.c.id)).where(*others))) is None:
+        return await remove(tx, turns, this, turns.c.status == "queued")
+    return await change(tx, turns, this, turns.c.status == "queued", message_id=earlier)
