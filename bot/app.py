@@ -217,7 +217,7 @@ async def open_bot(
             agents=agents,
             events=events,
             claude=models.claude,
-            platforms=list(outlets),
+            outlets=outlets,
             stores=lambda name: SkillStore(database, name, now),
             is_taken=registry.has,
             mode_at=config.conversations.at,

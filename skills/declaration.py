@@ -1,6 +1,6 @@
 """The declaration of a skill: its module holds `SKILL = SkillDeclaration(…)`."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bot.conversations.commands import ChatCommand
     from bot.events import EventBus
     from bot.models.anthropic_client import Claude
+    from bot.platforms.base import Outlet
     from bot.subagents.manager import SubagentManager
     from bot.subagents.records import Records
     from bot.tasks import Tasks
@@ -42,7 +43,7 @@ class BotServices(SkillServices):
         agents: The agents that runs may be of.
         events: The bus on which announcements are published.
         claude: The connection to Claude, for tools that Anthropic runs.
-        platforms: The platforms that this process serves.
+        outlets: Sends to and reads from the platforms that this process serves.
         stores: Returns the store of a skill.
         is_taken: Returns True if another tool or skill has a name.
         mode_at: Returns the mode of the conversations of a place.
@@ -57,7 +58,7 @@ class BotServices(SkillServices):
     agents: "Agents"
     events: "EventBus"
     claude: "Claude"
-    platforms: Sequence[str]
+    outlets: "Mapping[str, Outlet]"
     stores: Callable[[str], Store]
     is_taken: Callable[[str], bool]
     mode_at: Callable[[Place], ConversationMode]

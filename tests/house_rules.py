@@ -105,6 +105,8 @@ LINES = {
     "skills.calendar.checkup": 3,
     "skills.calendar.report": 3,
     "skills.calendar.skill": 3,
+    "skills.conversation": 4,
+    "skills.conversation.skill": 3,
     "skills.schedules": 4,
     "skills.schedules.skill": 3,
     "skills.schedules.times": 8,

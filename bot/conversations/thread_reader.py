@@ -12,7 +12,7 @@ from bot.conversations.attribution import put_overheard
 from bot.conversations.sharing import ConversationSettings
 from bot.errors import DeliveryError
 from bot.platforms.base import Outlet
-from bot.platforms.messages import PastMessage
+from bot.platforms.messages import PastMessage, Quoted
 from bot.platforms.messaging.intake import incoming_of
 from bot.values import Clock
 from db import conversations
@@ -104,15 +104,21 @@ class ThreadReader:
                 if past.place.message in known:
                     continue
                 text = plain(past.text, limit=self.settings.context_tokens * 3)
+                quoted = (*past.quoted, *_reactions(past))
                 await put_overheard(
                     tx,
                     turn.conversation_id,
-                    replace(incoming_of(past), text=text),
+                    replace(incoming_of(past), text=text, quoted=quoted),
                     by_bot=past.by_bot,
                     now=now,
                     sorted_at=at,
                 )
             await conversations.mark_looked_at(tx, turn.conversation_id, now)
+
+
+def _reactions(past: PastMessage) -> list[Quoted]:
+    shown = ", ".join(f"{emoji} {count}" for emoji, count in past.reactions.items())
+    return [Quoted("note", f"reactions: {shown}")] if shown else []
 
 
 def _sorted_at(above: Sequence[PastMessage], before: datetime) -> list[datetime]:

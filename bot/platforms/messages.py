@@ -1,7 +1,7 @@
 """Defines the messages that a platform returns on request, with their files and keys."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from bot.values import Identity, Place
@@ -36,6 +36,10 @@ class Quoted:
     text: str
 
 
+#: The reactions that say something about a message: done, refused, in favour, against.
+REACTIONS = ("✅", "❌", "👍", "👎")
+
+
 def message_key(workspace: str, channel: str, message: str) -> str:
     """Return the event id of a message, the same for a delivered and for a fetched message.
 
@@ -61,6 +65,7 @@ class PastMessage:
         own: The author is this bot.
         addressed: The message is a direct message to the bot, or mentions or answers the bot.
         only_mention: The message mentions the bot and contains nothing else.
+        reactions: The number of users who gave each of the reactions `REACTIONS`.
     """
 
     event_id: str
@@ -76,6 +81,7 @@ class PastMessage:
     files: tuple[Attachment, ...] = ()
     quoted: tuple[Quoted, ...] = ()
     reply_to: str = ""
+    reactions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

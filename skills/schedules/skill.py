@@ -130,7 +130,7 @@ def _parts(services: BotServices) -> SkillParts | None:
         settings=settings,
         access=services.config.section(AccessSettings),
         mode_at=services.mode_at,
-        platforms=services.platforms,
+        platforms=list(services.outlets),
         events=services.events,
         now=services.now,
     )

@@ -248,7 +248,7 @@ async def test_what_waits_while_it_drains_begins_with_the_next_start(sqlite_url:
 
     async with serving(configured(sqlite_url, pace=0.5), stub):
         await stub.say("hello")
-        await stub.outlet.until(lambda: bool(stub.outlet.replies))
+        await stub.outlet.until(lambda: any(each.updates for each in stub.outlet.replies))
         await stub.say("and what time is it")
     async with serving(configured(sqlite_url), again):
         await again.outlet.replied()

@@ -19,6 +19,8 @@ DECLARED = {
     "ask_user": (OWN,),
     "calendar_create": (ACTS,),
     "calendar_list": (AWAY, FOREIGN, PRIVATE),
+    "channel_history": (HERE, FOREIGN, PRIVATE),
+    "conversation_search": (HERE, FOREIGN, PRIVATE),
     "current_time": (HERE,),
     "delegate_to_subagent": (OWN, FOREIGN, PRIVATE),
     "file_edit": (DESTROYS,),

@@ -139,6 +139,10 @@ class Chat(ABC):
     async def delete(self, message: Any) -> None:
         """Let the author of a message delete it."""
 
+    @abstractmethod
+    async def react(self, user: str, message: Any, emoji: str) -> None:
+        """Let a user react to a message."""
+
     async def gone(self, text: str) -> None:
         """Wait until no stored message has a text."""
 
@@ -298,6 +302,9 @@ class DiscordChat(Chat):
     async def delete(self, message: Any) -> None:
         await self.discord.delete(message)
 
+    async def react(self, user: str, message: Any, emoji: str) -> None:
+        await self.discord.react(self._user(user), message, emoji)
+
     def marks(self, message: Any) -> set[str]:
         return set(message.reactions)
 
@@ -415,6 +422,10 @@ class SlackChat(Chat):
     async def delete(self, message: Any) -> None:
         await self.slack.delete(message)
 
+    async def react(self, user: str, message: Any, emoji: str) -> None:
+        (name,) = (name for name, each in EMOJIS.items() if each == emoji)
+        message.reactions.setdefault(name, set()).add(self._user(user).id)
+
     def marks(self, message: Any) -> set[str]:
         return {EMOJIS.get(name, name) for name, users in message.reactions.items() if users}
 
@@ -483,7 +494,7 @@ class SlackChat(Chat):
 
 
 #: The emojis behind Slack's names of reactions.
-EMOJIS = {"eyes": "👀", "white_check_mark": "✅"}
+EMOJIS = {"eyes": "👀", "white_check_mark": "✅", "+1": "👍"}
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from bot.conversations.sharing import ConversationSettings
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply
 from tests.stories.chats import ChatWay, new_chat
-from tests.stories.stage import Play, call, said
+from tests.stories.stage import Play, call, calls, said
 
 MESSAGE = re.compile(r'<message from="(u\d+)" name="([^"]*)"[^>]*>\n(.*?)\n</message>', re.DOTALL)
 
@@ -42,14 +42,14 @@ async def test_what_was_said_above_the_first_mention_is_known(chat_way: ChatWay)
     play = Play(main=[Reply(text="Since nine.")])
     async with new_chat(chat_way) as chat:
         talk = await chat.discuss("bob", "The shop is down.")
-        await chat.write("bob", talk, "It began at nine.")
+        await chat.react("root", await chat.write("bob", talk, "It began at nine."), "👍")
         async with chat.bot(play):
             await chat.write("alice", talk, "Since when is it down?", mention=True)
             await chat.reads(talk, "Since nine.")
 
             assert people_in(play.asked[0]) == [
                 ("u2", "The shop is down."),
-                ("u2", "It began at nine."),
+                ("u2", "[reactions: 👍 1]\n\nIt began at nine."),
                 ("u1", "Since when is it down?"),
             ]
 
@@ -334,3 +334,23 @@ async def test_what_was_overheard_follows_its_author(chat_way: ChatWay) -> None:
 
         assert ("u2", "The hens were hungry.") in people_in(play.asked[1])
         assert "1234" not in str(play.asked[1])
+
+
+async def test_the_bot_reads_further_in_its_thread_and_searches_the_conversation(
+    chat_way: ChatWay,
+) -> None:
+    looks = calls(
+        ("channel_history", {"hours": 1, "count": 10}), ("conversation_search", {"query": "HENS"})
+    )
+    play = Play(main=[looks, Reply(text="They are hungry.")])
+    async with new_chat(chat_way) as chat:
+        talk = await chat.discuss("bob", "The hens are hungry.")
+        async with chat.bot(play):
+            await chat.write("alice", talk, "How are they?", mention=True)
+            await chat.reads(talk, "They are hungry.")
+
+            history, found = [each["content"] for each in play.asked[1]["messages"][-1]["content"]]
+            assert "The hens are hungry." in str(history)
+            assert "How are they?" in str(history)
+            assert "The hens are hungry." in str(found)
+            assert "How are they?" not in str(found)

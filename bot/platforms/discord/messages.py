@@ -7,7 +7,7 @@ import discord
 
 from bot.agent.sanitizer import one_line
 from bot.platforms.discord.settings import API_URL
-from bot.platforms.messages import Attachment, Quoted
+from bot.platforms.messages import REACTIONS, Attachment, Quoted
 from bot.platforms.messaging.attachments import FileHost
 
 HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
@@ -37,6 +37,16 @@ def may_go_on(message: discord.Message) -> bool:
     in_a_thread = isinstance(message.channel, discord.Thread | discord.PartialMessageable)
     to_another = re.match(r"\s*<@!?\d+>", message.content) or _answered(message) is not None
     return in_a_thread and not to_another
+
+
+def reactions_to(message: discord.Message) -> dict[str, int]:
+    """Return the number of users who gave each reaction, whatever the tone of the skin."""
+    found: dict[str, int] = {}
+    for each in message.reactions:
+        emoji = str(each.emoji)[:1]
+        if emoji in REACTIONS:
+            found[emoji] = found.get(emoji, 0) + each.count
+    return found
 
 
 def text_of(message: discord.Message, me: discord.ClientUser | None) -> str:

@@ -28,6 +28,7 @@ from bot.platforms.discord.messages import (
     is_addressed,
     is_from_user,
     quoted_in,
+    reactions_to,
     reply_to_of,
     text_of,
 )
@@ -219,6 +220,7 @@ class DiscordOutlet(MessagingOutlet):
                 files=files_of(message, self._settings.api_url),
                 quoted=quoted_in(message, me.id, whole=not text) if me else (),
                 reply_to=reply_to_of(message),
+                reactions=reactions_to(message),
             )
             read.append(past)
         return read

@@ -40,6 +40,15 @@ NO_SCOPE = (
 #: The access state of a file in a payload that contains only its id: `files.info` has the rest.
 _ASK = "check_file_info"
 
+_EMOJIS = {
+    "white_check_mark": "✅",
+    "x": "❌",
+    "+1": "👍",
+    "thumbsup": "👍",
+    "-1": "👎",
+    "thumbsdown": "👎",
+}
+
 #: Most messages in one request, and most pages of one place.
 PAGE, MAX_PAGES = 200, 5
 
@@ -121,6 +130,15 @@ def quoted_in(event: Json, me: str) -> tuple[Quoted, ...]:
         if text:
             found.append(Quoted("shared" if shared else "link_preview", text))
     return tuple(found)
+
+
+def _reactions(message: Json) -> dict[str, int]:
+    """Return the number of users who gave each reaction, whatever the tone of the skin."""
+    found: dict[str, int] = {}
+    for each in message.get("reactions") or ():
+        if emoji := _EMOJIS.get(str(each.get("name")).partition("::")[0]):
+            found[emoji] = found.get(emoji, 0) + int(each.get("count") or 0)
+    return found
 
 
 def _meant(markup: str) -> str:
@@ -268,4 +286,5 @@ class History:
             only_mention=mentioned and not said,
             files=self.files(message.get("files") or (), place.workspace),
             quoted=quoted_in(message, installed.user),
+            reactions=_reactions(message),
         )
