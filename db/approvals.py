@@ -1,6 +1,6 @@
 """Queries on approvals: stored, answered once, or expired."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sqlalchemy import insert, update
@@ -19,6 +19,7 @@ class Approval:
         arguments: The arguments of the call, exactly as they were shown.
         fingerprint: A hash over user, tool and arguments.
         context: Data about the caller for the tool.
+        asked_at: When it was stored; `None` before.
     """
 
     id: str
@@ -30,9 +31,10 @@ class Approval:
     context: Json
     status: str
     expires_at: datetime
+    asked_at: datetime | None = field(default=None, compare=False)
 
 
-_APPROVALS = RowMapper(Approval, approvals)
+_APPROVALS = RowMapper(Approval, approvals, others={"asked_at": approvals.c.created_at})
 
 
 async def put(

@@ -1,7 +1,7 @@
 """Queries on questions of runs to their users: for a permission, or for missing facts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sqlalchemy import func, select, update
@@ -26,6 +26,7 @@ class RunQuestion:
         used_at: When the permitted call began.
         answered_by: The key of the answering user; `None` or empty without an answer.
         message_id: The platform's id of the message that shows it; empty while none does.
+        asked_at: When it was stored; `None` before.
         shown_with: The question whose text covers this call too; empty for one that is shown.
     """
 
@@ -45,6 +46,7 @@ class RunQuestion:
     message_id: str = ""
     shown_with: str = ""
     expires_at: datetime
+    asked_at: datetime | None = field(default=None, compare=False)
 
     @property
     def is_open(self) -> bool:
@@ -59,7 +61,9 @@ class RunQuestion:
         return text
 
 
-_QUESTIONS = RowMapper(RunQuestion, asked, convert={"options": tuple})
+_QUESTIONS = RowMapper(
+    RunQuestion, asked, others={"asked_at": asked.c.created_at}, convert={"options": tuple}
+)
 
 
 async def put(tx: Transaction, question: RunQuestion, place: Place, now: datetime) -> bool:

@@ -29,6 +29,23 @@ class Course:
     interrupted: bool
 
 
+async def spoken_since(tx: Transaction, user: Identity, place: Place, at: datetime) -> bool:
+    """Return True if anybody else has written in the shared conversation of a place since a time.
+
+    In a conversation of one user nobody has.
+    """
+    here = is_at(conversations, place, *ROUTE)
+    query = (
+        select(messages.c.id)
+        .join(conversations, conversations.c.id == messages.c.conversation_id)
+        .where(conversations.c.shared, conversations.c.closed_at.is_(None), *here)
+        .where(messages.c.role.in_(("user", "bot")), messages.c.author != user.key)
+        .where(messages.c.created_at > at)
+        .limit(1)
+    )
+    return await tx.scalar(query) is not None
+
+
 async def course(tx: Transaction, user: Identity, place: Place) -> Course | None:
     """Return the course of the newest shared conversation of a place; `None` for none.
 

@@ -1,8 +1,9 @@
 """Accepts users' answers to confirmations of the main agent and to questions of runs."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
@@ -14,12 +15,16 @@ from bot.platforms.messaging.texts import short_answer
 from bot.subagents.requests import Caller
 from bot.subagents.settling import PERMIT
 from bot.values import Clock, Identity, Place, Role, short
-from db import run_questions, runs, workers
+from db import run_questions, runs, shared_threads, workers
 from db.database import Database, Transaction
 from db.run_questions import RunQuestion
 from db.runs import Run
 
 MAX_ANSWER = 4000
+OTHERS_WROTE = (
+    "Others have written here since I asked, so I am not sure what you mean. Use the buttons of my "
+    "question."
+)
 #: A user can answer before it is stored that the question was shown: poll this often, with this
 #: interval in seconds.
 SHOWN_LOOKS, SHOWN_SECONDS = 10, 0.1
@@ -76,7 +81,8 @@ class Answers:
         """Store a message as the answer to an open question to this user in this place.
 
         A bare yes, all or no answers a confirmation or a permission. Any other message answers the
-        question of a run, if exactly one is open.
+        question of a run, if exactly one is open. Once others have written in the place since, only
+        a reply to the question or its buttons answer it.
 
         Returns:
             The reply; `None` for a message that is no answer or was stored before.
@@ -90,8 +96,15 @@ class Answers:
             # Confirmations have no choice `all`.
             waiting = [] if given.choice == "all" else await self.approvals.waiting(user, place)
             permits = [item for item in asked if item.kind == "permit"]
-            waiting += [Waiting(item.id, f"`{item.tool}` of a run") for item in permits]
+            waiting += [
+                Waiting(item.id, f"`{item.tool}` of a run", item.asked_at) for item in permits
+            ]
             waiting = [item for item in waiting if item.id.endswith(given.ending)]
+            replied = {item.id for item in permits if incoming.reply_to == item.message_id != ""}
+            if not (given.ending or replied) and await self._others_wrote(
+                user, place, [item.asked_at for item in waiting]
+            ):
+                return await self._refuse(incoming, OTHERS_WROTE)
             if len(waiting) > 1:
                 known = (f"- `{given.choice} {item.id[-6:]}`: {item.about}" for item in waiting)
                 return await self._refuse(incoming, "\n".join(["Which one do you mean?", *known]))
@@ -104,6 +117,9 @@ class Answers:
         if incoming.files or len(questions) != 1:
             return None
         (question,) = questions
+        replied_to = incoming.reply_to == question.message_id != ""
+        if not replied_to and await self._others_wrote(user, place, [question.asked_at]):
+            return None
         if len(text) > MAX_ANSWER:
             most = f"An answer to a run has at most {MAX_ANSWER:,} characters. Make it shorter."
             return await self._refuse(incoming, most)
@@ -112,6 +128,16 @@ class Answers:
         meant = _Meaning("no" if skips else "yes", answer)
         reply = await self._take(user, question, meant, incoming)
         return _settled(reply, question.id, one_line(answer, 100) or "Skip")
+
+    async def _others_wrote(
+        self, user: Identity, place: Place, asked: Sequence[datetime | None]
+    ) -> bool:
+        """Return True if others have written in a shared place since the newest question."""
+        known = [at for at in asked if at is not None]
+        if not known:
+            return False
+        async with self.database.snapshot() as tx:
+            return await shared_threads.spoken_since(tx, user, place, max(known))
 
     async def expire(self) -> None:
         """Close the questions that were not answered in time; no answer counts as no."""

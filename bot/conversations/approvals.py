@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from bot.agent.journal import first_step
 from bot.agent.messages import ToolCall
@@ -51,10 +51,11 @@ GONE_REPLY = CommandReply(text=GONE, failed=True, refused=True)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An open question: its id, and the call that it is about."""
+    """An open question: its id, the call that it is about, and the time when it was asked."""
 
     id: str
     about: str
+    asked_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +246,7 @@ class Approvals:
         """Return the open questions to this user in this place, newest first."""
         async with self.database.snapshot() as tx:
             found = await approvals.open_for(tx, user.key, place, self.now())
-        return [Waiting(item.id, _briefly(item)) for item in found]
+        return [Waiting(item.id, _briefly(item), item.asked_at) for item in found]
 
     async def expire(self) -> None:
         """Close the expired questions; no answer counts as no."""

@@ -354,3 +354,42 @@ async def test_the_bot_reads_further_in_its_thread_and_searches_the_conversation
             assert "How are they?" in str(history)
             assert "The hens are hungry." in str(found)
             assert "How are they?" not in str(found)
+
+
+async def test_a_yes_counts_only_where_nobody_else_has_spoken_since_the_question(
+    chat_way: ChatWay,
+) -> None:
+    play = Play(main=[Reply(text="Hello."), call("note_list"), Reply(text="May I?")])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("bob", "Hello.")
+        await chat.reads(talk, "Hello.")
+        await chat.write("alice", talk, "What are my notes?", mention=True)
+        await chat.reads(talk, "May I?")
+        question = await chat.reads(talk, "Shall I do this?")
+        await chat.write("root", talk, "Alice, shall we have tea?")
+        await chat.stored("Alice, shall we have tea?")
+        await chat.write("alice", talk, "Yes", mention=True)
+        told = "Others have written here since I asked"
+        await chat.until(
+            lambda: told in str([*chat.texts(talk), *chat.told("alice")]), "the way to answer"
+        )
+        assert len(play.asked) == 3
+
+        play.main.append(Reply(text="You have none."))
+        await chat.click("alice", question, "Yes")
+        await chat.reads(talk, "You have none.")
+
+
+async def test_a_yes_with_nothing_said_in_between_answers_in_a_thread_of_several_users(
+    chat_way: ChatWay,
+) -> None:
+    play = Play(main=[Reply(text="Hello."), call("note_list"), Reply(text="May I?")])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("bob", "Hello.")
+        await chat.reads(talk, "Hello.")
+        await chat.write("alice", talk, "What are my notes?", mention=True)
+        await chat.reads(talk, "May I?")
+        await chat.reads(talk, "Shall I do this?")
+        play.main.append(Reply(text="You have none."))
+        await chat.write("alice", talk, "sure")
+        await chat.reads(talk, "You have none.")

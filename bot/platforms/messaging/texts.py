@@ -20,7 +20,7 @@ _MARKS = {"yes": "✅", "all": "✅", "no": "❌"}
 
 #: The accepted words for each choice, in lower case.
 WORDS = {
-    "yes": frozenset({"yes", "y", "ok", "confirm", "approve", "allow"}),
+    "yes": frozenset({"yes", "y", "ok", "sure", "confirm", "approve", "allow"}),
     "all": frozenset({"all", "always"}),
     "no": frozenset({"no", "n", "deny", "cancel"}),
 }
