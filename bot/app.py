@@ -288,6 +288,8 @@ async def open_bot(
                     stores=[part.changes for part in parts if part.changes],
                     now=now,
                 ),
+                events=events,
+                say=notices.say,
                 now=now,
             ),
             database,

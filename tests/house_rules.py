@@ -72,6 +72,7 @@ LINES = {
     "bot.catalog": 8,
     "bot.conversations.access": 8,
     "bot.conversations.command_lines": 8,
+    "bot.conversations.command_words": 8,
     "bot.conversations.file_kinds": 8,
     "bot.disk": 8,
     "bot.config.document": 8,

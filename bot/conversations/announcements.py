@@ -163,6 +163,18 @@ class Notices:
         if outlet := self.outlets.get(place.platform):
             self.tasks.start(outlet.answered(place, read=read), name="answered")
 
+    def say(self, place: Place, user: Identity, text: str) -> None:
+        """Send a text of a user's command to a place, for all who read there."""
+
+        async def send(outlet: Outlet) -> None:
+            try:
+                await outlet.open_reply(place, user).finish(text)
+            except DeliveryError as error:
+                log.info("A notice did not reach its place: %s", error)
+
+        if outlet := self.outlets.get(place.platform):
+            self.tasks.start(send(outlet), name="say")
+
     def notify(self, place: Place, user: Identity, text: str) -> None:
         """Send a short text to one user in a place."""
         if outlet := self.outlets.get(place.platform):

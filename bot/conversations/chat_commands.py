@@ -1,29 +1,60 @@
 """Handles the commands about the conversation."""
 
+from datetime import timedelta
+
 from bot.agent.sanitizer import one_line
 from bot.catalog.agents import described
 from bot.conversations.access import has_admin_powers
 from bot.conversations.command_lines import CommandSpec, CommandTable
 from bot.conversations.commands import CommandCall
+from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply
 from bot.values import ConversationMode
 from db import commands as stored
-from db import conversations, grants, turns
+from db import conversations, grants, renewal, turns, users
 
+UNDONE_FOR = timedelta(hours=24)
+SET_ASIDE = "I set aside what was said before."
+ANEW = (
+    "A new conversation. Runs that are going on will report here. "
+    "`{undo}` goes back within 24 hours."
+)
+BACK = "The conversation before goes on, with what was said since."
 NOT_YOURS = "Only {name} or an admin can stop this."
 
 
 async def new(call: CommandCall) -> CommandReply:
-    """Close the conversation, so that the next message begins a new one."""
+    """Begin a new conversation, or go back to the one before; tell all who share it."""
     bot, caller = call.bot, call.caller
+    mode, back = ConversationMode(shared=caller.shared), bool(call.get("undo"))
+    begun, outcome = None, ""
     async with bot.database.transaction() as tx:
         await stored.apply(tx, caller.command_id, bot.now())
-        found = await conversations.find(
-            tx, caller.user, caller.place, ConversationMode(shared=caller.shared)
+        user = await users.get(tx, caller.user.key)
+        if back:
+            since = bot.now() - UNDONE_FOR
+            outcome = await renewal.go_back(tx, caller.user, caller.place, mode, since=since)
+        else:
+            begun = await renewal.begin_anew(tx, caller.user, caller.place, mode, bot.now())
+    if begun is not None:
+        bot.events.publish(TurnWaiting(conversation_id=begun, platform=caller.place.platform))
+    if outcome == "busy":
+        return CommandReply(
+            text="I am answering here. Send it again after the answer.", failed=True
         )
-        if found is not None:
-            await conversations.close(tx, found, bot.now())
-    return CommandReply(text="A new conversation. Runs that are going on will report here.")
+    if outcome == "none":
+        return CommandReply(text="No conversation ended here in the last 24 hours.", failed=True)
+    text = BACK if back else ANEW.format(undo=call.typed("new undo"))
+    if caller.shared:
+        name = one_line(user.name, 60) if user else "Somebody"
+        what = "went back to the conversation before" if back else "began a new conversation"
+        bot.say(caller.place, caller.user, f"{name} {what}. {SET_ASIDE * (not back)}".strip())
+    return CommandReply(text=text)
+
+
+async def ask(_: CommandCall) -> CommandReply:
+    """Explain how to ask: a command with a question is passed on as a message."""
+    return CommandReply(text="Write your question behind the command.", failed=True)
 
 
 async def model(call: CommandCall) -> CommandReply:

@@ -7,10 +7,13 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from bot.agent.sanitizer import one_line
+from bot.conversations.command_words import handle_and_rest, parted, quoted
 from bot.errors import BadRequestError
 from bot.values import RunStatus
 
 _OPTION = re.compile(r"--(\w[\w-]*)(?:=|\s+)(\"[^\"]*\"|'[^']*'|(?!--)\S+)\s*")
+#: Most words of a name or a handle in a message; more are a sentence.
+MOST_NAME_WORDS = 6
 _SLACK_HELP = """
 
 Slack has no slash commands in threads: type `!` instead of `/` there, such as `!subagents list`."""
@@ -200,6 +203,21 @@ class CommandSpec:
         found.update((each.name, value) for each, value in zip(positional, values, strict=False))
         return found, after
 
+    def takes(self, words: str) -> bool:
+        """Return True if the command has an argument for these words."""
+        match self.arguments:
+            case ():
+                return not words.strip()
+            case [Argument(kind=ArgumentKind.FLAG, label=label)]:
+                return words.strip().lower() in {"", label}
+            case [Argument(kind=ArgumentKind.WORDS | ArgumentKind.RUN)]:
+                # A handle or a name is one word, unless it stands in quotes.
+                name = words.strip()
+                quoted = name[:1] in {'"', "'"} and name[-1:] == name[:1]
+                return quoted or len(name.split()) <= MOST_NAME_WORDS
+            case _:
+                return True
+
     def leaves_quote_open(self, words: str) -> bool:
         """Return True if a quotation begins before the free text and never ends."""
         text = self._split(words)[0].get(self.text.name, "") if self.text else ""
@@ -221,32 +239,14 @@ class CommandSpec:
             if not value:
                 continue
             if each.option:
-                parts.append(f"--{each.name} {_quoted(value)}")
+                parts.append(f"--{each.name} {quoted(value)}")
             elif each.kind is ArgumentKind.FLAG:
                 parts.append(each.label)
             elif each.kind is ArgumentKind.TEXT:
                 parts.append(value)
             else:
-                parts.append(_quoted(value) if self.text else " ".join(value.split()))
+                parts.append(quoted(value) if self.text else " ".join(value.split()))
         return " ".join(parts)
-
-
-def _quoted(text: str) -> str:
-    """Return the text as one argument, quoted unless it is a single plain word."""
-    line = " ".join(text.split())
-    if line and not set(line) & set(" \"'") and not line.startswith("-"):
-        return line
-    return f'"{line}"' if '"' not in line else "'{}'".format(line.replace("'", "’"))
-
-
-def handle_and_rest(words: str) -> tuple[str, str]:
-    """Return the handle of a run, which may be a quoted label, and the raw text after it."""
-    if words[:1] in {'"', "'"}:
-        end = words.find(words[0], 1)
-        if end > 0:
-            return words[1:end], words[end + 1 :].strip()
-    handle, _, rest = words.partition(" ")
-    return handle, rest.strip()
 
 
 Spec_co = TypeVar("Spec_co", bound=CommandSpec, covariant=True)
@@ -266,6 +266,11 @@ class TypedCommand(Generic[Spec_co]):
     name: str
     words: str
     command: Spec_co | None
+
+    @property
+    def exact(self) -> bool:
+        """True if nothing follows the command that it does not take."""
+        return not self.words if self.command is None else self.command.takes(self.words)
 
     @property
     def changes(self) -> bool:
@@ -298,7 +303,7 @@ class CommandTable(Generic[Spec_co]):
         """
         line = text.strip()
         sign = line[:1] if line.startswith(("/", "!")) else ""
-        first, rest = _parted(line.removeprefix(sign))
+        first, rest = parted(line.removeprefix(sign))
         group = _FIRST_WORDS.get(first.lower())
         if sign == "!" and (
             line[1:2].isspace() or not (group or self.get(CommandGroup.CHAT, first))
@@ -306,7 +311,7 @@ class CommandTable(Generic[Spec_co]):
             return None
         if group is None:
             return self._of_chat(first, rest, CommandGroup.CHAT) if sign else None
-        name, words = _parted(rest or _DEFAULTS[group])
+        name, words = parted(rest or _DEFAULTS[group])
         of_runs = self.get(CommandGroup.RUNS, name)
         # Without a sign, a command of runs is told from a sentence about subagents by its length.
         if not sign and (
@@ -347,7 +352,7 @@ class CommandTable(Generic[Spec_co]):
         A command that concerns a thread has another form on Slack, whose slash commands do not
         work in threads. Discord sends only registered commands.
         """
-        name, rest = _parted(words)
+        name, rest = parted(words)
         command = self.get(CommandGroup.CHAT, name)
         if platform == "terminal":
             return f"/{words}"
@@ -384,9 +389,3 @@ class CommandTable(Generic[Spec_co]):
                 form = f"/subagents {words}" if runs else self.typed(words, platform)
                 lines.append(f"- `{form}` – {text[:1].lower()}{text[1:]}")
         return lines
-
-
-def _parted(line: str) -> tuple[str, str]:
-    """Return the first word of a line and the text after it; empty texts for none."""
-    first, *rest = line.split(maxsplit=1) or [""]
-    return first, rest[0] if rest else ""

@@ -180,10 +180,32 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             _CHAT,
             "new",
             "Start afresh: what was said here is set aside; runs go on",
+            (
+                Argument(
+                    "undo", "undo", "Go back to the conversation before", _FLAG, required=False
+                ),
+            ),
             handler=chat_commands.new,
             public=True,
             changes=lambda _: True,
             threaded=True,
+        ),
+        ChatCommand(
+            _CHAT,
+            "ask",
+            "Ask me something; the answer comes here",
+            (
+                Argument(
+                    "question",
+                    "QUESTION",
+                    "What you want to know, or have done",
+                    _TEXT,
+                    required=False,
+                    most=4_000,
+                ),
+            ),
+            handler=chat_commands.ask,
+            public=True,
         ),
         ChatCommand(
             _CHAT,

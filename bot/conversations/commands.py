@@ -11,13 +11,14 @@ from bot.conversations.command_lines import CommandGroup, CommandSpec, CommandTa
 from bot.conversations.run_lines import usage_text
 from bot.conversations.undo import Undo
 from bot.errors import BotError
+from bot.events import EventBus
 from bot.platforms.base import CommandReply, Overview
 from bot.subagents.active import ActiveRuns
 from bot.subagents.cards import card_of
 from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller
-from bot.values import Clock
+from bot.values import Clock, Identity, Place
 from db.database import Database
 
 
@@ -83,6 +84,7 @@ class CommandRunner:
         table: All commands: the built-in ones and those of skills.
         turns: The turns at work in this process.
         undo: Takes back deletions and replacements.
+        say: Sends a text to a place, for all who read there: (place, user, text).
     """
 
     table: CommandTable[ChatCommand]
@@ -93,6 +95,8 @@ class CommandRunner:
     models: SelectableModels
     turns: ActiveRuns
     undo: Undo
+    events: EventBus
+    say: Callable[[Place, Identity, str], None]
     now: Clock
 
     async def run(self, text: str, caller: Caller) -> CommandReply:

@@ -90,13 +90,24 @@ class Orchestrator:
         if not (text or incoming.files or incoming.quoted):
             greets = incoming.only_mention
             return await self.queue.put(incoming, role, kind="greeting") if greets else None
-        if self.command_table.find(text) is not None:
+        typed = self.command_table.find(text)
+        # In a message, a command with further words is a sentence about it.
+        if typed is not None and (typed.exact or not incoming.place.message):
+            if typed.command is not None and typed.command.name == "ask" and typed.words:
+                return await self._ask(replace(incoming, text=typed.words), role)
             return await self.commands.carry_out(incoming, text, role)
         if text.casefold().strip(" .!") in STOP_WORDS and await self._works_in(incoming.place):
             stop = self.command_table.typed("stop", incoming.place.platform)
             return await self.commands.carry_out(incoming, stop, role)
         answered = await self.answers.in_words(incoming, role, text)
         return await self.queue.put(incoming, role) if answered is None else answered
+
+    async def _ask(self, incoming: Incoming, role: Role) -> CommandReply | None:
+        """Store the question of a command as a message; what was typed as one needs no reply."""
+        refused = await self.queue.put(incoming, role)
+        if refused is not None or incoming.place.message:
+            return refused
+        return CommandReply(text="I answer here: " + quote(incoming.text).strip())
 
     async def _works_in(self, place: Place) -> bool:
         """Return True if a turn is in progress in a place."""
@@ -151,15 +162,21 @@ class Orchestrator:
     async def listens(self, user: Identity, place: Place) -> bool:
         """Return True if this user's messages in this place need no mention of the bot.
 
-        That is so after a recent message of the conversation, while it is being answered, and while
-        a run asks the user. Where several people have spoken, it is so for a short time after a
-        turn of this user, until another person speaks.
+        The settings of a channel may say so for all messages, or for none but answers to the
+        questions of runs. Else it is so after a recent message of the conversation, while it is
+        being answered, and while a run asks the user. Where several people have spoken, it is so
+        for a short time after a turn of this user, until another person speaks.
         """
         if is_blocked(user, self.access):
             return False
+        rule = self.sharing.answers_at(place)
+        if rule == "all":
+            return True
         last, window = None, self.listen_for
         async with self.database.snapshot() as tx:
-            if not self.sharing.at(place).shared:
+            if rule == "mentions":
+                pass
+            elif not self.sharing.at(place).shared:
                 last = await conversations.last_word(tx, user, place)
             elif await turns.active_of(tx, user.key, place) is not None:
                 return True
@@ -171,6 +188,10 @@ class Orchestrator:
         if last is not None and self.now() - last <= window:
             return True
         return bool(await self.answers.open_in(user, place))
+
+    def hears_all(self, place: Place) -> bool:
+        """Return True if every message of a channel is for the bot."""
+        return self.sharing.answers_at(place) == "all"
 
     async def overhear(self, incoming: Incoming, *, by_bot: bool = False) -> bool:
         """Store a message that is not for the bot, as context; return True if it is stored."""

@@ -10,6 +10,7 @@ from bot.conversations.access import is_private
 from bot.values import PERSONAL, ConversationMode, Place, Settings
 
 Mode = Literal["shared", "personal"]
+AnswerRule = Literal["mentions", "conversation", "all"]
 #: `discord`, `discord:CHANNEL`, or `slack:TEAM:CHANNEL`.
 PlaceName = Annotated[str, Field(pattern=r"^[a-z]+(:[A-Za-z0-9_-]+){0,2}$")]
 
@@ -26,6 +27,14 @@ class ConversationSettings(Settings):
     """Other modes for a platform or a channel: `discord`, `discord:CHANNEL` or
     `slack:TEAM:CHANNEL`, and shared or personal.
     """
+
+    answers: AnswerRule = "conversation"
+    """mentions: the bot answers messages that mention or answer it. conversation: in threads in
+    which it takes part, it also answers users who talk with it. all: it answers every message.
+    """
+
+    answers_in: Mapping[PlaceName, AnswerRule] = Field({})
+    """Other rules for a platform or a channel, named as in `places`."""
 
     context_messages: int = Field(50, ge=0, le=100)
     """The most messages above the first mention that are read; 0 for none."""
@@ -50,19 +59,24 @@ class ConversationSettings(Settings):
         """Return the mode of the conversations of a place."""
         if is_private(place):
             return PERSONAL
-        platform = place.platform
-        names = (
-            f"{platform}:{place.workspace}:{place.channel}",
-            f"{platform}:{place.channel}",
-            platform,
-        )
-        mode = next((self.places[name] for name in names if name in self.places), self.mode)
+        mode = next((self.places[name] for name in _names(place) if name in self.places), self.mode)
         if mode == "personal":
             return PERSONAL
         silence = None if place.thread else timedelta(minutes=self.silence_minutes)
         return ConversationMode(shared=True, silence=silence)
 
+    def answers_at(self, place: Place) -> AnswerRule:
+        """Return the rule by which messages without a mention are answered in a place."""
+        rules = self.answers_in
+        return next((rules[name] for name in _names(place) if name in rules), self.answers)
+
     @property
     def reads_above(self) -> bool:
         """True if the messages above the first mention are read."""
         return self.context_messages > 0 and self.context_tokens > 0
+
+
+def _names(place: Place) -> tuple[str, ...]:
+    """Return the names under which a place has settings, the most exact first."""
+    platform, channel = place.platform, place.channel
+    return f"{platform}:{place.workspace}:{channel}", f"{platform}:{channel}", platform

@@ -30,15 +30,22 @@ class TurnInbox:
     foreign: bool = False
     private: bool = False
     _references: dict[str, str] = field(default_factory=dict)
-    _resumed: bool = False
+    _begun: bool = False
 
     async def take(self) -> Sequence[tuple[str, str]]:
-        """Return (id, text) of the messages that have arrived and were not read."""
+        """Return (id, text) of the messages that have arrived and were not read.
+
+        The first step reads none: messages that were sent before it have turns of their own, or
+        have joined the turn.
+        """
+        if not self._begun and self.turn.attempt == 1:
+            self._begun = True
+            return ()
         async with self.database.snapshot() as tx:
-            if not self._resumed:
-                earlier = await turn_inbox.read_by(tx, self.turn) if self.turn.attempt > 1 else []
+            if not self._begun:
+                earlier = await turn_inbox.read_by(tx, self.turn)
                 self.foreign |= any(each.foreign for each in earlier)
-                self._resumed = True
+                self._begun = True
             found = await turn_inbox.unread(tx, self.turn)
         self.foreign |= any(each.foreign for each in found)
         self._references |= {each.id: each.reference for each in found}

@@ -24,6 +24,10 @@ class InboundHandler(Protocol):
         """Return True if this user needs no mention here: a recent message or an open question."""
         ...
 
+    def hears_all(self, place: Place) -> bool:
+        """Return True if every message of a channel is for the bot."""
+        ...
+
     async def overhear(self, incoming: Incoming, *, by_bot: bool = False) -> bool:
         """Store a message that is not for the bot; `False` if its place has no shared talk."""
         ...

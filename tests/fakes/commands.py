@@ -1,11 +1,15 @@
 """The commands of a bot without an engine and models."""
 
+from collections.abc import Callable
+
 from bot.catalog.agents import AgentDefinition
 from bot.conversations.command_lines import CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import ChatCommand, CommandRunner
 from bot.conversations.undo import Undo
+from bot.events import EventBus
 from bot.subagents.active import ActiveRuns
+from bot.values import Identity, Place
 from tests.fakes.agents import FakeAgents
 from tests.fakes.models import FakeModels
 from tests.fakes.office import FakeOffice
@@ -16,6 +20,8 @@ def command_runner(
     *more: ChatCommand,
     undo: Undo | None = None,
     turns: ActiveRuns | None = None,
+    events: EventBus | None = None,
+    say: Callable[[Place, Identity, str], None] = lambda *_: None,
 ) -> CommandRunner:
     """Return the runner of the built-in commands, and of more."""
     general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
@@ -28,5 +34,7 @@ def command_runner(
         models=FakeModels(),
         turns=turns or ActiveRuns(),
         undo=undo or Undo(office.database, {}, [], office.now),
+        events=events or EventBus(),
+        say=say,
         now=office.now,
     )

@@ -57,6 +57,7 @@ class FakeInboundHandler:
         self.failure: BotError | Exception | None = None
         self.chosen_for: list[str] = []
         self.heard: list[Incoming] = []
+        self.whole_channels: set[str] = set()
         self.changes: list[tuple[Place, str | None]] = []
         self.command_table: CommandTable[CommandSpec] = COMMANDS
         self.answered: list[Answered] = []
@@ -79,6 +80,9 @@ class FakeInboundHandler:
     async def listens(self, user: Identity, place: Place) -> bool:
         """Say whether the test has them talk there."""
         return (user, place.channel, place.thread) in self.talking
+
+    def hears_all(self, place: Place) -> bool:
+        return place.channel in self.whole_channels
 
     async def changed(self, place: Place, text: str | None) -> None:
         self.changes.append((place, text))

@@ -124,6 +124,10 @@ class Chat(ABC):
         """Mention the bot in the channel, which begins a thread."""
 
     @abstractmethod
+    async def open(self, user: str, text: str) -> Talk:
+        """Write in the channel without a mention; an answer begins a thread."""
+
+    @abstractmethod
     async def discuss(self, user: str, text: str) -> Talk:
         """Begin a thread in the channel without the bot."""
 
@@ -287,6 +291,9 @@ class DiscordChat(Chat):
         )
         return Talk(message, None)
 
+    async def open(self, user: str, text: str) -> Talk:
+        return Talk(await self.discord.say(self._user(user), self.server.channel, text), None)
+
     async def discuss(self, user: str, text: str) -> Talk:
         who, channel = self._user(user), self.server.channel
         message = await self.discord.say(who, channel, text)
@@ -407,6 +414,9 @@ class SlackChat(Chat):
             self._user(user), room, text, mention=True, files=list(files)
         )
         return Talk(message, room)
+
+    async def open(self, user: str, text: str) -> Talk:
+        return await self.discuss(user, text)
 
     async def discuss(self, user: str, text: str) -> Talk:
         room = self.office.channel

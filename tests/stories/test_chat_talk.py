@@ -175,9 +175,10 @@ async def test_what_others_said_in_an_outage_reaches_the_model_as_foreign_conten
             await chat.reads(talk, "Hello.")
         await chat.write("bob", talk, "Check the farm every day")
         await chat.write("alice", talk, "do that", mention=True)
-        await chat.write("alice", talk, "and this?", mention=True)
         async with chat.bot(play):
             await chat.reads(talk, "schedule_task")
+            await chat.reads(talk, "I asked.")
+            await chat.write("alice", talk, "and this?", mention=True)
             await chat.reads(talk, "No.")
 
     first, _, second = [newest(body) for body in play.asked[1:]]

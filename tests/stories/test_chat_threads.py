@@ -393,3 +393,81 @@ async def test_a_yes_with_nothing_said_in_between_answers_in_a_thread_of_several
         play.main.append(Reply(text="You have none."))
         await chat.write("alice", talk, "sure")
         await chat.reads(talk, "You have none.")
+
+
+async def test_a_new_conversation_is_told_to_the_thread_and_can_be_undone(
+    chat_way: ChatWay,
+) -> None:
+    answers = ("Hello.", "Who?", "And now?", "Ada.")
+    play = Play(main=[Reply(text=each) for each in answers])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "My hen is called Ada.")
+        await chat.reads(talk, "Hello.")
+        await chat.write("bob", talk, "/new", mention=True)
+        await chat.reads(talk, "ob began a new conversation.")
+        await chat.write("bob", talk, "What is the hen called?", mention=True)
+        await chat.reads(talk, "Who?")
+        assert people_in(play.asked[1]) == [("u1", "What is the hen called?")]
+
+        await chat.write("alice", talk, "/new undo", mention=True)
+        await chat.reads(talk, "lice went back to the conversation before.")
+        await chat.write("alice", talk, "Well?", mention=True)
+        await chat.reads(talk, "And now?")
+        assert people_in(play.asked[2]) == [
+            ("u1", "My hen is called Ada."),
+            ("u2", "What is the hen called?"),
+            ("u1", "Well?"),
+        ]
+
+
+async def test_a_waiting_turn_goes_into_the_new_conversation(chat_way: ChatWay) -> None:
+    play = Play(main=[call("wait_here"), Reply(text="Two cats."), Reply(text="Three hens.")])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "Count the hens.")
+        await chat.gate.held(1)
+        await chat.write("bob", talk, "Count the cats.", mention=True)
+        await chat.stored("Count the cats.")
+        await chat.write("alice", talk, "/new", mention=True)
+        await chat.reads(talk, "Two cats.")
+        assert people_in(play.asked[1]) == [("u1", "Count the cats.")]
+        chat.gate.opened.set()
+        await chat.reads(talk, "Three hens.")
+
+
+async def test_a_sentence_that_begins_like_a_command_is_a_question(chat_way: ChatWay) -> None:
+    play = Play(main=[Reply(text="It begins a new conversation.")])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "/new what does this do, and is it safe?")
+        await chat.reads(talk, "It begins a new conversation.")
+
+
+async def test_a_question_can_be_asked_by_a_command(chat_way: ChatWay) -> None:
+    play = Play(main=[Reply(text="Hello."), Reply(text="Three.")])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        await chat.reads(await chat.ask("alice", "Hello."), "Hello.")
+        talk = await chat.ask_privately("bob", "!retinue ask How many hens?")
+        await chat.reads(talk, "Three.")
+        assert "How many hens?" in said(play.asked[1]["messages"][-1])
+        assert "retinue ask" not in str(play.asked[1]["messages"])
+
+
+async def test_an_admin_decides_which_messages_of_a_channel_are_answered(chat_way: ChatWay) -> None:
+    everything = ConversationSettings(answers="all")
+    play = Play(main=[Reply(text="I hear you.")])
+    async with new_chat(chat_way) as chat, chat.bot(play, conversations=everything):
+        talk = await chat.open("alice", "Does anybody hear me?")
+        await chat.reads(talk, "I hear you.")
+
+
+async def test_where_an_admin_wants_it_only_mentions_are_answered(chat_way: ChatWay) -> None:
+    mentions = ConversationSettings(answers="mentions")
+    play = Play(main=[Reply(text="Hello."), Reply(text="Now I do.")])
+    async with new_chat(chat_way) as chat, chat.bot(play, conversations=mentions):
+        talk = await chat.ask("alice", "Hello.")
+        await chat.reads(talk, "Hello.")
+        await chat.write("alice", talk, "Do you hear me?")
+        await chat.stored("Do you hear me?")
+        await chat.write("alice", talk, "And now?", mention=True)
+        await chat.reads(talk, "Now I do.")
+
+        assert len(play.asked) == 2

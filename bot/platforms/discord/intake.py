@@ -161,7 +161,11 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
         if client.inbound is None or me is None or not is_from_user(message):
             return
         addressed = is_addressed(message, me.id)
-        if not addressed and not may_go_on(message):
+        guild, channel_id = message.guild, str(message.channel.id)
+        everything = guild is not None and client.inbound.hears_all(
+            Place(PLATFORM, str(guild.id), channel_id)
+        )
+        if not addressed and not may_go_on(message, everything=everything):
             return
         # Discord withholds the text of messages that do not mention the bot.
         seen = message.guild is None or client.receives_content

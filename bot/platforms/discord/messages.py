@@ -29,12 +29,16 @@ def is_addressed(message: discord.Message, me: int) -> bool:
     return (role is not None and role in message.role_mentions) or _answered(message) == me
 
 
-def may_go_on(message: discord.Message) -> bool:
-    """Return True if a message without a mention may continue a conversation.
+def may_go_on(message: discord.Message, *, everything: bool = False) -> bool:
+    """Return True if a message without a mention may be for the bot: it addresses no other user.
 
-    Such a message is in a thread and addresses no other user.
+    Args:
+        message: The message.
+        everything: Whether it may stand outside of threads as well.
     """
-    in_a_thread = isinstance(message.channel, discord.Thread | discord.PartialMessageable)
+    in_a_thread = everything or isinstance(
+        message.channel, discord.Thread | discord.PartialMessageable
+    )
     to_another = re.match(r"\s*<@!?\d+>", message.content) or _answered(message) is not None
     return in_a_thread and not to_another
 

@@ -287,8 +287,9 @@ class MessageReceiver(ABC, Generic[MessageT]):
             if not addressed or refusal.silent or not first(key, again_after=TELL_AGAIN_SECONDS):
                 return None
             return CommandReply(text=refusal.text, failed=True)
-        if not addressed and not (place.thread and await self._listens(incoming)):
-            if place.thread and not message.hidden:
+        inside = place.thread or self.inbound.hears_all(place)
+        if not addressed and not (inside and await self._listens(incoming)):
+            if inside and not message.hidden:
                 await self.inbound.overhear(await self._named(message))
             return None
         if message.hidden:

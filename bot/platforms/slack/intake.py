@@ -107,7 +107,8 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
             or mentioned
             or messages.is_for_us(markup)
         )
-        if not addressed and (not thread or messages.begins_with_another(markup, installed.user)):
+        inside = thread or self.inbound.hears_all(Place("slack", workspace, channel))
+        if not addressed and (not inside or messages.begins_with_another(markup, installed.user)):
             return None
         user = speaker_of(event, body, workspace, installed.enterprise)
         of_organisation = user.home.startswith("E") and user.home != installed.enterprise
