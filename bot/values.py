@@ -250,7 +250,7 @@ class File:
     """A stored file that was attached to a user's message.
 
     Attributes:
-        media_type: The media type of an image; empty for a text, whose data is UTF-8.
+        media_type: The media type of an image or a document; empty for a text, in UTF-8.
     """
 
     name: str

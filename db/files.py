@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, func, insert, select
 from bot.values import File, new_sortable_id
 from db.database import Transaction
 from db.rows import RowMapper
-from db.tables import files
+from db.tables import files, messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class StoredFile:
     """A file without its content.
 
     Attributes:
-        media_type: For an image; empty for a text.
+        media_type: For an image or a document; empty for a text.
         size: In bytes.
     """
 
@@ -26,6 +26,11 @@ class StoredFile:
     name: str
     media_type: str
     size: int
+
+    @property
+    def is_document(self) -> bool:
+        """True for a document, whose text has to be extracted."""
+        return self.media_type.startswith("application/")
 
 
 _FILES = RowMapper(StoredFile, files, others={"size": func.length(files.c.data)})
@@ -54,3 +59,12 @@ async def contents_of(tx: Transaction, file_ids: Sequence[str]) -> dict[str, byt
     """Return the contents of these files, by id."""
     rows = await tx.execute(select(files.c.id, files.c.data).where(files.c.id.in_(file_ids)))
     return {row.id: row.data for row in rows}
+
+
+async def of_conversation(
+    tx: Transaction, conversation_id: str, *, limit: int = 200
+) -> list[StoredFile]:
+    """Return the files of the messages of a conversation, newest first."""
+    query = _FILES.query.join(messages, messages.c.id == files.c.message_id)
+    here = query.where(messages.c.conversation_id == conversation_id)
+    return await _FILES.all(tx, here.order_by(files.c.id.desc()).limit(limit))

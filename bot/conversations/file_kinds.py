@@ -1,5 +1,7 @@
 """Recognises the kind of a file: a claim by name and type, a fact by content (pure)."""
 
+import io
+import zipfile
 from enum import StrEnum
 
 
@@ -57,6 +59,26 @@ def claimed_kind(name: str, media_type: str) -> Claim:
     if main == "image":
         return Claim.IMAGE
     return Claim.OTHER if main in {"audio", "video", "font"} else Claim.UNKNOWN
+
+
+#: The media types of documents, and an entry of the archive by which each is recognised.
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+PDF, ARCHIVE = "application/pdf", "application/zip"
+OFFICE_TYPES = {
+    b"word/document.xml": f"{_OFFICE}wordprocessingml.document",
+    b"xl/workbook.xml": f"{_OFFICE}spreadsheetml.sheet",
+    b"ppt/presentation.xml": f"{_OFFICE}presentationml.presentation",
+}
+
+
+def document_type(content: bytes) -> str:
+    """Return the media type of a document whose text can be extracted; empty for others."""
+    if content.startswith(_PDF):
+        return PDF
+    if not content.startswith(b"PK\x03\x04") or not zipfile.is_zipfile(io.BytesIO(content)):
+        return ""
+    # The names of the entries of an archive are not compressed.
+    return next((kind for name, kind in OFFICE_TYPES.items() if name in content), ARCHIVE)
 
 
 def image_type(content: bytes) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from bot.agent.plain import clean
-from bot.conversations.file_kinds import Claim, claimed_kind, image_type, text_in
+from bot.conversations.file_kinds import Claim, claimed_kind, document_type, image_type, text_in
 from bot.disk import DiskFullError, DiskReserve
 from bot.errors import DeliveryError
 from bot.platforms.messages import Attachment, Quoted
@@ -35,6 +35,9 @@ class FileSettings(Settings):
     # Anthropic takes 5 MiB, measured as base64.
     image_bytes: int = Field(3_900_000, ge=10_000, le=15_000_000)
     """The largest image that is taken, in bytes; Claude takes no larger one."""
+
+    document_bytes: int = Field(10_000_000, ge=1_000, le=25_000_000)
+    """The largest document that is taken (PDF, Word, Excel, PowerPoint, ZIP), in bytes."""
 
     fetch_seconds: float = Field(30, gt=0, le=300)
     """The longest time in which the platform gives a file, in seconds."""
@@ -109,7 +112,13 @@ async def _take(attached: Attachment, settings: FileSettings) -> File | str:
     texts, images = settings.text_bytes, settings.image_bytes
     if claim is Claim.OTHER:
         return _unreadable(name, claim)
-    if size > (texts if claim is Claim.TEXT else max(texts, images)):
+    if claim is Claim.TEXT:
+        most = texts
+    elif claim is Claim.IMAGE:
+        most = max(texts, images)
+    else:
+        most = max(texts, images, settings.document_bytes)
+    if size > most:
         return _too_large(name, size, settings)
     try:
         async with asyncio.timeout(settings.fetch_seconds):
@@ -146,6 +155,10 @@ def checked(name: str, claim: Claim, content: bytes, settings: FileSettings) -> 
         if len(content) > settings.image_bytes:
             return _too_large(name, len(content), settings)
         return File(name, media_type, content)
+    if media_type := document_type(content):
+        if len(content) > settings.document_bytes:
+            return _too_large(name, len(content), settings)
+        return File(name, media_type, content)
     text = text_in(content, claim)
     if text is None:
         return _unreadable(name, claim)
@@ -171,15 +184,16 @@ def _unreadable(name: str, claim: Claim) -> str:
         case Claim.TEXT:
             why, instead = "I cannot read its text", "Save it as UTF-8."
         case _:
-            why = "it is neither a text nor an image"
-            instead = "Send what it says as a text file, or as pictures (PNG or JPEG)."
+            why = "it is no text, image or document that I can read"
+            instead = "Send it as text, PDF, Word, Excel, PowerPoint or ZIP, or as pictures."
     return _refused(name, why, instead)
 
 
 def _too_large(name: str, size: int, settings: FileSettings) -> str:
     texts, images = _spoken(settings.text_bytes), _spoken(settings.image_bytes)
     why = (
-        f"it has {_spoken(size, up=True)}, and I take texts up to {texts} and images up to {images}"
+        f"it has {_spoken(size, up=True)}, and I take texts up to {texts}, images up to {images} "
+        f"and documents up to {_spoken(settings.document_bytes)}"
     )
     return _refused(name, why, "Send a smaller one, or the part that matters.")
 

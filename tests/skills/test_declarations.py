@@ -17,6 +17,7 @@ FOREIGN, PRIVATE = "foreign", "private"
 #: The reach of every tool in `skills/`, and what its results hold.
 DECLARED = {
     "ask_user": (OWN,),
+    "attachment_read": (HERE, FOREIGN, PRIVATE),
     "calendar_create": (ACTS,),
     "calendar_list": (AWAY, FOREIGN, PRIVATE),
     "channel_history": (HERE, FOREIGN, PRIVATE),

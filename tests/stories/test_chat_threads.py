@@ -5,6 +5,7 @@ import re
 from bot.conversations.sharing import ConversationSettings
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.documents import pdf
 from tests.stories.chats import ChatWay, new_chat
 from tests.stories.stage import Play, call, calls, said
 
@@ -471,3 +472,22 @@ async def test_where_an_admin_wants_it_only_mentions_are_answered(chat_way: Chat
         await chat.reads(talk, "Now I do.")
 
         assert len(play.asked) == 2
+
+
+async def test_a_document_is_read_by_everyone_in_its_thread(chat_way: ChatWay) -> None:
+    files = [("plan.pdf", "application/pdf", pdf("Feed the hens at nine"))]
+    play = Play(
+        main=[
+            Reply(text="I have it."),
+            calls(("attachment_read", {"name": "plan.pdf"})),
+            Reply(text="At nine."),
+        ]
+    )
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "Here is our plan.", files=files)
+        await chat.reads(talk, "I have it.")
+        assert "plan.pdf" in str(play.asked[0]["messages"])
+        assert "at nine" not in str(play.asked[0]["messages"])
+        await chat.write("bob", talk, "When do we feed them?", mention=True)
+        await chat.reads(talk, "At nine.")
+        assert "Feed the hens at nine" in said(play.asked[2]["messages"][-1])

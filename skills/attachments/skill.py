@@ -1,0 +1,66 @@
+"""Reading the files that users attach to their messages: PDF, Word, Excel, PowerPoint, archives."""
+
+import asyncio
+from functools import partial
+from typing import Annotated
+
+from pydantic import Field
+
+from bot.disk import spoken
+from bot.errors import BotError
+from skills.attachments.reader import AT_ONCE, SECONDS, AttachmentReader
+from skills.base import Audience, Effects, Reach, Skill, ToolContext, ToolError, tool
+from skills.declaration import BotServices, SkillDeclaration
+
+#: Characters of a result.
+WINDOW = 12_000
+
+
+def build(reader: AttachmentReader) -> Skill:
+    """Return the skill that reads attached files."""
+    reads = partial(
+        tool,
+        effects=Effects.NONE,
+        foreign=True,
+        private=True,
+        audience=Audience.PLACE,
+        reach=Reach.READS_HERE,
+    )
+
+    @reads(timeout_seconds=SECONDS + 15)
+    async def attachment_read(
+        context: ToolContext,
+        name: Annotated[str, "Empty to list the attached files"] = "",
+        offset: Annotated[int, Field(ge=0), "Where to go on, in characters"] = 0,
+        part: Annotated[str, "An entry of an archive; empty lists them"] = "",
+    ) -> str:
+        """Read a file attached in this conversation as text; of PDF and Office files the text."""
+        if not name:
+            known = await reader.files(context.conversation_id)
+            lines = [
+                f"{each.name} ({each.media_type or 'text'}, {spoken(each.size)})" for each in known
+            ]
+            return "\n".join(lines) or "No files are attached."
+        try:
+            text = await reader.text(context.conversation_id, name, part)
+        except BotError as error:
+            raise ToolError(str(error)) from error
+        shown = text[offset : offset + WINDOW]
+        if not shown:
+            raise ToolError(f"The text has {len(text):,} characters; there is none at {offset:,}.")
+        end = offset + len(shown)
+        more = f"; go on with offset={end}" if end < len(text) else ""
+        return f"[characters {offset + 1:,} to {end:,} of {len(text):,}{more}]\n{shown}"
+
+    return Skill(
+        name="attachments",
+        description="The files attached to messages.",
+        tools=(attachment_read,),
+    )
+
+
+def _configured(services: BotServices) -> Skill:
+    return build(AttachmentReader(services.database, asyncio.Semaphore(AT_ONCE)))
+
+
+SKILL = SkillDeclaration(build=_configured)
