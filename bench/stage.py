@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,6 +24,7 @@ from bot.platforms.base import (
     Confirmation,
     Delivered,
     OnBegun,
+    OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
@@ -150,6 +151,12 @@ class Outlet:
 
     async def acknowledge(self, place: Place) -> None:
         """Do nothing."""
+
+    async def send_files(
+        self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+    ) -> Delivered:
+        """Do nothing."""
+        return Delivered()
 
     async def answered(self, place: Place, *, read: bool = False) -> None:
         """Do nothing."""

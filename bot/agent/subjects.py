@@ -37,6 +37,16 @@ def path(name: str) -> Subjects:
     return argument(name, lambda text: (spelled(text),))
 
 
+def paths(name: str) -> Subjects:
+    """Return a function that extracts the normalised paths of a list."""
+
+    def subjects(arguments: Json) -> tuple[str, ...]:
+        found = arguments.get(name)
+        return tuple(spelled(str(each)) for each in found) if isinstance(found, list) else ()
+
+    return subjects
+
+
 def commands(name: str) -> Subjects:
     """Return a function that extracts each command of a shell script."""
     return argument(name, commands_in)

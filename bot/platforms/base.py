@@ -1,10 +1,10 @@
 """Defines the outbound port to a platform, `Outlet`, and the data of both ports."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from bot.platforms.messages import Attachment, PastMessage, Quoted
 from bot.values import Identity, Place, RunStatus, StepState, Stopper
@@ -212,6 +212,17 @@ class ReplyStream(Protocol):
         ...
 
 
+#: Most files in one message.
+MOST_FILES = 10
+
+
+class OutgoingFile(NamedTuple):
+    """A file to post: the name that users see, and the content."""
+
+    name: str
+    content: bytes
+
+
 #: Called with the platform's id of a reply or card once it exists: for a process that resumes it.
 OnBegun = Callable[[str], None]
 
@@ -275,6 +286,22 @@ class Outlet(Protocol):
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Send a short text to one user, privately if the platform can do so. Never raises."""
+        ...
+
+    async def send_files(
+        self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+    ) -> Delivered:
+        """Post files to a place, or else to the owner, in one message without a ping.
+
+        Args:
+            place: The place.
+            owner: The user for whom they are sent.
+            files: At most `MOST_FILES`.
+            key: The idempotency key, for platforms that support such keys.
+
+        Raises:
+            DeliveryError: The files were not delivered.
+        """
         ...
 
     async def history(

@@ -16,6 +16,7 @@ from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.files import search
 from skills.files.cleanup import Cleanup
 from skills.files.patterns import expression, path_pattern
+from skills.files.sending import MOST_FILES, FileSender, OutgoingFile
 from skills.files.settings import WorkspaceSettings
 from skills.files.undoing import FileChanges
 from skills.files.wording import edited, listed, shown_rows, shown_text, to_write, with_path
@@ -32,13 +33,14 @@ _Path = Annotated[str, "Such as notes/today.md"]
 _Folder = Annotated[str, "A folder; the whole workspace if empty"]
 
 
-def build(workspaces: Workspaces) -> Skill:
-    """Return the skill for the files in these workspaces."""
+def build(workspaces: Workspaces, sender: FileSender | None = None) -> Skill:
+    """Return the skill for the files in these workspaces; with a sender, they can be posted."""
     read, *find = _reading(workspaces)
+    sending = (_sending(workspaces, sender),) if sender else ()
     return Skill(
         name="files",
         description="The files in a user's workspace.",
-        tools=(read, *_writing(workspaces), *find),
+        tools=(read, *_writing(workspaces), *find, *sending),
         guide=GUIDE,
     )
 
@@ -203,6 +205,30 @@ def _writing(workspaces: Workspaces) -> tuple[Tool, ...]:
     return file_write, file_edit
 
 
+def _sending(workspaces: Workspaces, sender: FileSender) -> Tool:
+    @tool(
+        effects=Effects.ONCE,
+        subjects=subjects.paths("paths"),
+        foreign=False,
+        private=False,
+        audience=Audience.PLACE,
+        reach=Reach.CHANGES_OWN,
+        reason_to_ask=sender.reason_to_ask,
+    )
+    async def file_send(
+        context: ToolContext,
+        paths: Annotated[list[str], Field(min_length=1, max_length=MOST_FILES)],
+    ) -> str:
+        """Post files here, where the user can download them."""
+
+        def work(workspace: Workspace) -> list[OutgoingFile]:
+            return [OutgoingFile(path.rpartition("/")[2], workspace.read(path)) for path in paths]
+
+        return await sender.send(context, await workspaces.use(context, work))
+
+    return file_send
+
+
 def _undo(written: WriteResult) -> str:
     if written.lost:
         return " What it held was too large to be kept, and cannot be restored."
@@ -215,7 +241,9 @@ def _parts(services: BotServices) -> SkillParts:
     unreserved = Workspaces(settings)
     cleanup = Cleanup(unreserved, services.config.section(RetentionSettings), services.now)
     return SkillParts(
-        skills=(build(Workspaces(settings, reserve=services.reserve)),),
+        skills=(
+            build(Workspaces(settings, reserve=services.reserve), FileSender(services.outlets)),
+        ),
         changes=FileChanges(unreserved, services.now),
         periodic=(cleanup.run,),
     )

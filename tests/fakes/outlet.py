@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
@@ -12,6 +13,7 @@ from bot.platforms.base import (
     Confirmation,
     Delivered,
     OnBegun,
+    OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
@@ -115,6 +117,7 @@ class FakeOutlet:
         self.acknowledged: list[Place] = []
         self.answered_places: list[Place] = []
         self.read_places: list[Place] = []
+        self.sent_files: list[tuple[Place, OutgoingFile]] = []
         self.replies: list[FakeReply] = []
         self.finished: list[FakeReply] = []
         self.announcements: list[Announcement] = []
@@ -183,6 +186,14 @@ class FakeOutlet:
         """Remember what became of a question."""
         self.settled[question.id] = settlement
         self.stir()
+
+    async def send_files(
+        self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+    ) -> Delivered:
+        """Keep the files."""
+        self.sent_files += [(place, each) for each in files]
+        self.stir()
+        return Delivered()
 
     async def history(
         self, place: Place, after: datetime | str, limit: int, *, opening: bool = False

@@ -27,6 +27,7 @@ DECLARED = {
     "file_edit": (DESTROYS,),
     "file_list": (HERE, FOREIGN, PRIVATE),
     "file_read": (HERE, FOREIGN, PRIVATE),
+    "file_send": (OWN,),
     "file_write": (DESTROYS,),
     "forget": (DESTROYS,),
     "glob": (HERE, FOREIGN, PRIVATE),

@@ -203,6 +203,10 @@ class Chat(ABC):
         return [each.text for each in self._said(talk)]
 
     @abstractmethod
+    def files(self, talk: Talk) -> list[tuple[str, bytes]]:
+        """Return the names and contents of the files that the bot has sent in a thread."""
+
+    @abstractmethod
     def in_channel(self) -> list[str]:
         """Return the texts of the bot in the channel outside of threads."""
 
@@ -336,6 +340,9 @@ class DiscordChat(Chat):
         slash = await self.discord.slash(self._user(user), talk.channel, name, **given)
         return await self._answer(user, slash)
 
+    def files(self, talk: Talk) -> list[tuple[str, bytes]]:
+        return [file for each in self._mine(talk.channel) for file in each.files]
+
     def in_channel(self) -> list[str]:
         return [each.text() for each in self._mine(self.server.channel)]
 
@@ -459,6 +466,10 @@ class SlackChat(Chat):
         typed = " ".join([rest, *options.values()])
         slash = await self.slack.slash(self._user(user), talk.channel, f"/{group}", typed)
         return await self._answer(slash)
+
+    def files(self, talk: Talk) -> list[tuple[str, bytes]]:
+        said = self.slack.said(talk.channel, talk.message)
+        return [(file.name, file.content or b"") for each in said for file in each.files]
 
     def in_channel(self) -> list[str]:
         said = self.slack.said(self.office.channel)

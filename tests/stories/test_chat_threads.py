@@ -491,3 +491,21 @@ async def test_a_document_is_read_by_everyone_in_its_thread(chat_way: ChatWay) -
         await chat.write("bob", talk, "When do we feed them?", mention=True)
         await chat.reads(talk, "At nine.")
         assert "Feed the hens at nine" in said(play.asked[2]["messages"][-1])
+
+
+async def test_files_of_the_thread_are_sent_into_it(chat_way: ChatWay) -> None:
+    play = Play(
+        main=[
+            calls(
+                ("file_write", {"path": "plans/a.md", "text": "Feed the hens"}),
+                ("file_write", {"path": "b.csv", "text": "hens,3"}),
+            ),
+            call("file_send", paths=["plans/a.md", "b.csv"]),
+            Reply(text="Here they are."),
+        ]
+    )
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "Write our plan down and send it.")
+        await chat.reads(talk, "Here they are.")
+        assert "Sent: a.md, b.csv" in said(play.asked[2]["messages"][-1])
+        assert chat.files(talk) == [("a.md", b"Feed the hens"), ("b.csv", b"hens,3")]

@@ -2,7 +2,7 @@
 
 from tests.stories.prompts import MAIN, measured, table
 
-MOST_OF_ALL = {MAIN: 5_000, "general": 2_600}
+MOST_OF_ALL = {MAIN: 5_200, "general": 2_800}
 MOST_OF_AN_AGENT = 1_700
 MOST_OF_A_TOOL = 170
 #: What a model may say of a run is a lot.

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,6 +16,7 @@ from bot.platforms.base import (
     Announcement,
     Confirmation,
     OnBegun,
+    OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
@@ -224,6 +225,12 @@ class DiscordOutlet(MessagingOutlet):
             )
             read.append(past)
         return read
+
+    async def _post_files(
+        self, route: Route, owner: Identity, files: Sequence[OutgoingFile], key: str
+    ) -> tuple[str, ...]:
+        draft = Draft(files=tuple(files), reply_to=route.reply_to)
+        return (await self._sender.post(route.channel, draft, key=f"files {key}"),)
 
     async def _say(
         self, route: Route, parts: MessageParts, *, key: str, view: Row | None = None

@@ -15,6 +15,7 @@ from discord.http import handle_message_parameters
 
 from bot.agent.sanitizer import LARGE
 from bot.errors import DeliveryError
+from bot.platforms.base import OutgoingFile
 from bot.platforms.discord.problems import (
     BUSY,
     NO_PLACE,
@@ -50,14 +51,14 @@ class Draft:
     Attributes:
         text: Harmless Markdown of at most 2,000 characters; empty if the view is the message.
         view: Buttons below the text, or the whole message.
-        file: Name and content of a file.
+        files: Files to send along.
         reply_to: The message in the same channel to reply to; empty for none.
         ping: The only account to ping, if the text mentions it; empty for none.
     """
 
     text: str = ""
     view: discord.ui.View | discord.ui.LayoutView | None = None
-    file: tuple[str, str] | None = None
+    files: tuple[OutgoingFile, ...] = ()
     reply_to: str = ""
     ping: str = ""
 
@@ -135,7 +136,8 @@ class Sender:
             DeliveryError: A part was not delivered.
         """
         if parts.long:
-            draft = Draft(text=IN_FILE, file=(parts.name, parts.whole), view=view)
+            whole = OutgoingFile(parts.name, parts.whole.encode())
+            draft = Draft(text=IN_FILE, files=(whole,), view=view)
             try:
                 return (await self.post(channel, draft, key=f"{key}/file"),)
             except RefusedError as error:
@@ -175,10 +177,8 @@ class Sender:
             edited: The message to edit; 0 to send a new one.
             nonce: The nonce of a new message.
         """
-        file = reference = missing = discord.utils.MISSING
-        if draft.file:
-            name, content = draft.file
-            file = discord.File(io.BytesIO(content.encode()), name)
+        reference = missing = discord.utils.MISSING
+        files = [discord.File(io.BytesIO(each.content), each.name) for each in draft.files]
         if draft.reply_to and not edited:
             reference = discord.MessageReference(
                 message_id=_number(draft.reply_to), channel_id=channel, fail_if_not_exists=False
@@ -187,7 +187,7 @@ class Sender:
             content=draft.text or missing,
             nonce=nonce,
             flags=discord.MessageFlags(suppress_embeds=True),
-            file=file,
+            files=files or missing,
             view=draft.view or missing,
             allowed_mentions=discord.AllowedMentions(
                 everyone=False,

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from bot.platforms.base import (
     Confirmation,
     Delivered,
     OnBegun,
+    OutgoingFile,
     RunCard,
     not_kept,
 )
@@ -220,6 +221,20 @@ class MessagingOutlet(ABC):
         say = await self._question(confirmation)
         return (await self._reach(confirmation.place, confirmation.owner, say))[-1]
 
+    async def send_files(
+        self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+    ) -> Delivered:
+        """Post files to a place, or else to the owner, in one message without a ping.
+
+        Raises:
+            DeliveryError: The files were not delivered.
+        """
+
+        async def say(route: Route) -> tuple[str, ...]:
+            return await self._post_files(route, owner, files, key)
+
+        return Delivered(await self._reach(place, owner, say))
+
     async def _reach(self, place: Place, owner: Identity, say: Say) -> tuple[str, ...]:
         """Send something to its place, or else to the user directly.
 
@@ -261,6 +276,16 @@ class MessagingOutlet(ABC):
     @abstractmethod
     async def _question(self, confirmation: Confirmation) -> Say:
         """Return the function that sends a question; the last id is that of its buttons."""
+
+    @abstractmethod
+    async def _post_files(
+        self, route: Route, owner: Identity, files: Sequence[OutgoingFile], key: str
+    ) -> tuple[str, ...]:
+        """Post files in one message, and return its id if the platform names it.
+
+        Raises:
+            DeliveryError: The files were not delivered.
+        """
 
     @abstractmethod
     async def _post_notice(self, channel: Place, owner: Identity, key: str) -> None:

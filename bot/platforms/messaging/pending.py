@@ -1,6 +1,7 @@
 """Replaces the outlet of a platform that cannot be reached yet."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 
 from bot.errors import DeliveryError
@@ -9,6 +10,7 @@ from bot.platforms.base import (
     Confirmation,
     Delivered,
     OnBegun,
+    OutgoingFile,
     Outlet,
     ReplyStream,
     RunCard,
@@ -97,6 +99,18 @@ class PendingOutlet:
         """Send a short text to one user, privately if the platform can do so. Never raises."""
         if self._outlet is not None:
             await self._outlet.tell(place, user, text)
+
+    async def send_files(
+        self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+    ) -> Delivered:
+        """Post files to a place.
+
+        Raises:
+            DeliveryError: They were not delivered.
+        """
+        if self._outlet is None:
+            raise DeliveryError(NOT_OPEN)
+        return await self._outlet.send_files(place, owner, files, key=key)
 
     async def history(
         self, place: Place, after: datetime | str, limit: int, *, opening: bool = False

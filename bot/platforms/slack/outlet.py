@@ -2,18 +2,20 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
 import aiohttp
+from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.errors import DeliveryError
 from bot.platforms.base import (
     Announcement,
     Confirmation,
     OnBegun,
+    OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
@@ -122,6 +124,22 @@ class SlackOutlet(MessagingOutlet):
         await self._receipts.take(place, hide, unknown=reacts)
         if read and place.message:
             await self._receipts.show(partial(self.sender.react, place, texts.READ))
+
+    async def _post_files(
+        self, route: Route, owner: Identity, files: Sequence[OutgoingFile], key: str
+    ) -> tuple[str, ...]:
+        await self.sender.ask(
+            route.place.workspace,
+            AsyncWebClient.files_upload_v2,
+            file_uploads=[
+                {"content": each.content, "filename": each.name, "title": each.name}
+                for each in files
+            ],
+            channel=route.place.channel,
+            thread_ts=route.place.thread or None,
+        )
+        # Slack does not say which message it became.
+        return ()
 
     async def question_answered(
         self,

@@ -2,6 +2,7 @@
 
 import logging
 import uuid
+from collections.abc import Sequence
 from datetime import datetime
 
 from bot.errors import DeliveryError
@@ -10,6 +11,7 @@ from bot.platforms.base import (
     Confirmation,
     Delivered,
     OnBegun,
+    OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
@@ -117,6 +119,16 @@ class TerminalOutlet:
         """Close a question; notify its owner if it was settled without an answer."""
         if self._state.drop_question(question.id) and settlement.by is None:
             await self.tell(question.place, question.owner, unanswered(question, settlement))
+
+    async def send_files(
+        self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+    ) -> Delivered:
+        """Refuse files.
+
+        Raises:
+            DeliveryError: Always: they lie on this machine already.
+        """
+        raise DeliveryError("A terminal shows no files: they lie in the workspace.", permanent=True)
 
     async def history(
         self, place: Place, after: datetime | str, limit: int, *, opening: bool = False

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,6 +16,7 @@ from bot.platforms.base import (
     Confirmation,
     Incoming,
     OnBegun,
+    OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
@@ -165,6 +166,11 @@ class BulletinOutlet(MessagingOutlet):
     async def answered(self, place: Place, *, read: bool = False) -> None:
         """Remove the sign of receipt; the board has no sign of a message read."""
         await self._receipts.take(place, partial(self._mark, place, shown=False))
+
+    async def _post_files(
+        self, route: Route, owner: Identity, files: Sequence[OutgoingFile], key: str
+    ) -> tuple[str, ...]:
+        raise DeliveryError("The board takes no files.", permanent=True)
 
     async def _mark(self, place: Place, *, shown: bool) -> bool:
         if place.message:

@@ -7,6 +7,7 @@ import discord
 import pytest
 
 from bot.errors import DeliveryError
+from bot.platforms.base import OutgoingFile
 from bot.platforms.discord.buttons import Row, RunButton
 from bot.platforms.discord.problems import TOO_MANY_EDITS
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
@@ -177,7 +178,9 @@ async def test_a_request_that_got_no_answer_is_repeated_and_is_one_message(room:
 async def test_a_file_is_whole_when_its_request_is_repeated(room: Stand) -> None:
     room.fake.fail("POST", MESSAGES, refuse=True)
 
-    await room.sender.post(here(room), Draft(text="look", file=("x.md", "whole")), key="k")
+    await room.sender.post(
+        here(room), Draft(text="look", files=(OutgoingFile("x.md", b"whole"),)), key="k"
+    )
 
     assert room.fake.answers(room.channel)[0].files == [("x.md", b"whole")]
 
