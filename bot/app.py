@@ -22,6 +22,7 @@ from bot.conversations.approvals import Approvals
 from bot.conversations.command_lines import CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import CommandRunner
+from bot.conversations.compaction import Compaction
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
@@ -62,7 +63,7 @@ from bot.values import Clock, Identity, utc_now
 from db.database import Database
 from db.steps import StepWriter
 from migrations.run import ensure_current
-from skills.base import Skill
+from skills.base import Audience, Skill
 from skills.declaration import BotServices, SkillParts
 from skills.opening import open_skills
 from skills.registry import SkillRegistry
@@ -244,6 +245,14 @@ async def open_bot(
                 agents=agents,
                 guides=lambda: [skill.guide_now for skill in registry.skills],
                 servers_away=registry.unavailable,
+                place_tools=lambda: {
+                    each.name
+                    for each in registry.tools_for(is_subagent=False)
+                    if each.audience is Audience.PLACE
+                },
+                compaction=Compaction(
+                    database=database, main=models.for_main, settings=config.agent, now=now
+                ),
                 reader=ThreadReader(database, outlets, config.conversations, now),
                 now=now,
             ),

@@ -1,16 +1,15 @@
 """Queries on conversations, their messages, and the files of these."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from itertools import takewhile
 
 from sqlalchemy import ColumnElement, func, insert, select
 
 from bot.values import PERSONAL, ConversationMode, Identity, Json, Place, new_sortable_id
 from db.database import Transaction
 from db.rows import RowMapper, change, insert_new, is_at, place_columns, remove
-from db.tables import conversations, messages, participants, seen_events, turns
+from db.tables import conversations, messages, participants, seen_events
 
 _INSERT = insert(messages)
 _ROUTE = ("channel", "place_workspace", "place_channel", "place_thread")
@@ -21,15 +20,17 @@ class StoredMessage:
     """A message in a conversation.
 
     Attributes:
-        role: `user`, `bot` (another bot), `assistant`, `result`, or `reset`: earlier messages are
-            ignored.
+        role: `user`, `bot` (another bot), `assistant`, `result`, `reset`: earlier messages are
+            ignored, or `summary`: it stands for the earlier messages.
         text: For a user's message, the user's own words.
+        turn_id: For an answer, its turn; for a user's message, the turn that read it at a step.
         author_number: The number of the participant who wrote it; 0 in a personal conversation.
         reference: The platform's id of the message; empty if unknown.
         reply_to: The platform's id of the message that it answers; empty for none.
         said_at: When it was sent, if that was before the bot received it.
         quoted: Content by others that came with the message: `kind` and `text` of each.
         foreign: Whether it has content that neither the user nor the bot wrote.
+        sort_id: The id of the message behind which it stands in the history, or its own.
     """
 
     id: str
@@ -37,6 +38,7 @@ class StoredMessage:
     text: str
     run_id: str | None
     created_at: datetime
+    turn_id: str | None = None
     author: str = ""
     author_number: int = 0
     author_name: str = ""
@@ -45,6 +47,7 @@ class StoredMessage:
     said_at: datetime | None = None
     quoted: tuple[Json, ...] = ()
     foreign: bool = False
+    sort_id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,7 @@ NOBODY = Attribution()
 MESSAGES = RowMapper(
     StoredMessage,
     messages,
-    others={"foreign": messages.c.foreign_content},
+    others={"foreign": messages.c.foreign_content, "sort_id": messages.c.id},
     convert={"quoted": lambda quoted: tuple(quoted or ())},
 )
 
@@ -274,77 +277,10 @@ async def requote(tx: Transaction, message_id: str, quoted: Sequence[Json]) -> N
     await change(tx, messages, messages.c.id == message_id, quoted=list(quoted) or None)
 
 
-async def history(
-    tx: Transaction, conversation_id: str, *, before: str, limit: int = 200
-) -> list[StoredMessage]:
-    """Return the messages that the turn of a message may see, oldest first, since the last reset.
-
-    A reply is placed after the message that it answers, even if others came in between. Later
-    messages of users are left out, but results are included.
-    """
-    rows = await tx.execute(
-        select(*MESSAGES.columns, func.coalesce(turns.c.message_id, messages.c.id).label("sort_id"))
-        .outerjoin(turns, turns.c.id == messages.c.turn_id)
-        .where(
-            messages.c.conversation_id == conversation_id,
-            (messages.c.id < before) | (messages.c.role != "user"),
-        )
-        .order_by(messages.c.id.desc())
-        .limit(limit)
-    )
-    known = [row for row in rows if row.sort_id < before or row.role == "result"]
-    known.sort(key=lambda row: (row.sort_id, row.id), reverse=True)
-    kept: list[StoredMessage] = []
-    for row in known:
-        if row.role == "reset":
-            break
-        kept.append(MESSAGES.of(row))
-    return kept[::-1]
-
-
-async def shared_history(
-    tx: Transaction, conversation_id: str, *, until: str, limit: int = 200
-) -> list[StoredMessage]:
-    """Return the messages of a shared conversation up to one of them, in order, since the reset.
-
-    An answer is placed behind the messages that its turn had read, before those that came
-    meanwhile: so what is sent to a model grows at its end only.
-    """
-    rows = await tx.execute(
-        select(
-            *MESSAGES.columns,
-            func.coalesce(func.nullif(turns.c.seen_id, ""), messages.c.id).label("sort_id"),
-        )
-        .outerjoin(turns, turns.c.id == messages.c.turn_id)
-        .where(messages.c.conversation_id == conversation_id, messages.c.id <= until)
-        .order_by(messages.c.id.desc())
-        .limit(limit)
-    )
-    found = sorted(rows, key=lambda row: (row.sort_id, row.id), reverse=True)
-    kept = takewhile(lambda row: row.role != "reset", found)
-    return [MESSAGES.of(row) for row in kept][::-1]
-
-
 async def unhear(tx: Transaction, conversation_id: str, reference: str) -> None:
     """Delete a message that was stored as context, since it is for the bot after all."""
     this = (messages.c.conversation_id == conversation_id, messages.c.reference == reference)
     await remove(tx, messages, *this, messages.c.overheard)
-
-
-async def newest_to_read(tx: Transaction, conversation_id: str, message_id: str) -> str:
-    """Return the id of the newest message that the turn of a message may read.
-
-    Messages that follow are read too, up to the first that waits for a turn of its own.
-    """
-    waiting = select(func.min(turns.c.message_id)).where(
-        turns.c.conversation_id == conversation_id,
-        turns.c.status == "queued",
-        turns.c.message_id > message_id,
-    )
-    newest = select(func.max(messages.c.id)).where(messages.c.conversation_id == conversation_id)
-    if (first := await tx.scalar(waiting)) is not None:
-        newest = newest.where(messages.c.id < first)
-    return await tx.scalar(newest) or message_id
 
 
 async def references(tx: Transaction, conversation_id: str) -> set[str]:

@@ -64,6 +64,23 @@ async def load(tx: Transaction, work_id: str) -> list[tuple[int, str, Json]]:
     return [(row.seq, row.kind, row.body) for row in rows]
 
 
+async def load_many(
+    tx: Transaction, work_ids: Sequence[str]
+) -> dict[str, list[tuple[int, str, Json]]]:
+    """Return (seq, kind, body) of every step of several pieces of work, in order, by their ids."""
+    found: dict[str, list[tuple[int, str, Json]]] = {}
+    if not work_ids:
+        return found
+    rows = await tx.execute(
+        select(steps.c.work_id, steps.c.seq, steps.c.kind, steps.c.body)
+        .where(steps.c.work_id.in_(work_ids), steps.c.seq > CARRIED)
+        .order_by(steps.c.work_id, steps.c.seq)
+    )
+    for row in rows:
+        found.setdefault(row.work_id, []).append((row.seq, row.kind, row.body))
+    return found
+
+
 async def carry(tx: Transaction, work_id: str, body: Json, now: datetime) -> None:
     """Store the transcript that a run takes over from the run that it continues."""
     await tx.execute(_INSERT, _row(work_id, CARRIED, "carried", body, now))

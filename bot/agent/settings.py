@@ -31,6 +31,11 @@ class AgentSettings(Settings):
     context_tokens: int = Field(100_000, ge=4000)
     """History is trimmed to about so many tokens."""
 
+    compact_at: float = Field(0.6, ge=0.1, le=0.95)
+    """The part of `context_tokens` from which on older messages become a summary; never above
+    80,000 tokens.
+    """
+
     tool_result_characters: int = Field(16_000, ge=500)
     """A longer tool result is cut for the model, kept in the log."""
 

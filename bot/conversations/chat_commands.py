@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from bot.agent.messages import estimate_tokens
 from bot.agent.sanitizer import one_line
 from bot.catalog.agents import described
 from bot.conversations.access import has_admin_powers
@@ -9,9 +10,10 @@ from bot.conversations.command_lines import CommandSpec, CommandTable
 from bot.conversations.commands import CommandCall
 from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply
+from bot.run_texts import counted
 from bot.values import ConversationMode
 from db import commands as stored
-from db import conversations, grants, renewal, turns, users
+from db import conversations, grants, history, renewal, turns, users
 
 UNDONE_FOR = timedelta(hours=24)
 SET_ASIDE = "I set aside what was said before."
@@ -99,6 +101,39 @@ async def stop(call: CommandCall) -> CommandReply:
         return CommandReply(text="Nothing is being answered. `/subagents stop ID` stops a run.")
     bot.turns.stop(active.id)
     return CommandReply(text="Stopped. Background runs go on; `/subagents stop all` ends them.")
+
+
+async def context(call: CommandCall) -> CommandReply:
+    """Show what is sent of the conversation with each message, or let an admin forget a summary."""
+    bot, caller = call.bot, call.caller
+    mode = ConversationMode(shared=caller.shared)
+    if call.get("forget"):
+        if not has_admin_powers(caller):
+            return CommandReply(text="Only an admin can do that.", failed=True)
+        async with bot.database.transaction() as tx:
+            await stored.apply(tx, caller.command_id, bot.now())
+            found = await conversations.find(tx, caller.user, caller.place, mode)
+            gone = found is not None and await history.forget_summary(tx, found)
+        text = "The summary is deleted." if gone else "There is no summary here."
+        return CommandReply(text=text, failed=not gone)
+    async with bot.database.snapshot() as tx:
+        found = await conversations.find(tx, caller.user, caller.place, mode)
+        read = history.shared(tx, found, until="~") if caller.shared and found else None
+        if found and read is None:
+            read = history.personal(tx, found, before="~")
+        past = await read if read is not None else []
+    if not past:
+        return CommandReply(text="I send nothing from before here.")
+    spoken = [item for item in past if item.role != "summary"]
+    tokens = sum(estimate_tokens(item.text) for item in spoken)
+    lines = [f"- {counted(len(spoken), 'message')}: about {tokens:,} tokens"]
+    for item in past:
+        if item.role == "summary":
+            lines.append(
+                f"- a summary of what was said before: {estimate_tokens(item.text):,} tokens"
+            )
+            lines += ["", *(f"> {line}" for line in item.text.splitlines())]
+    return CommandReply(text="\n".join(["**What I send of this conversation**", *lines]))
 
 
 async def grants_(call: CommandCall) -> CommandReply:

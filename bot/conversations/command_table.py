@@ -237,6 +237,20 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
         ),
         ChatCommand(
             _CHAT,
+            "context",
+            "What I send of this conversation with each message, in tokens",
+            (
+                Argument(
+                    "forget", "forget", "Delete the summary (admins only)", _FLAG, required=False
+                ),
+            ),
+            handler=chat_commands.context,
+            public=True,
+            changes=bool,
+            threaded=True,
+        ),
+        ChatCommand(
+            _CHAT,
             "grants",
             "What you have allowed in threads for a day; a name takes it back",
             (

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from bot.agent.plain import plain, quotes
-from bot.conversations.access import AccessSettings, is_blocked
+from bot.agent.sanitizer import one_line
+from bot.conversations.access import AccessSettings, is_blocked, is_private
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import GONE_REPLY
 from bot.conversations.command_lines import CommandGroup, CommandTable
@@ -105,9 +106,13 @@ class Orchestrator:
     async def _ask(self, incoming: Incoming, role: Role) -> CommandReply | None:
         """Store the question of a command as a message; what was typed as one needs no reply."""
         refused = await self.queue.put(incoming, role)
-        if refused is not None or incoming.place.message:
+        place = incoming.place
+        if refused is not None or place.message or is_private(place):
             return refused
-        return CommandReply(text="I answer here: " + quote(incoming.text).strip())
+        # Nobody else has read the question.
+        text = f"{one_line(incoming.user_name, 60)} asked:\n\n{quote(incoming.text)}".strip()
+        self.queue.notices.say(place, incoming.user, text)
+        return CommandReply(text="I answer here.")
 
     async def _works_in(self, place: Place) -> bool:
         """Return True if a turn is in progress in a place."""

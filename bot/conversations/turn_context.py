@@ -1,26 +1,39 @@
 """Builds the input of the main agent for a turn: prompt, history, and state of the user's runs."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import dropwhile
 from zoneinfo import ZoneInfo
 
 from bot.agent.context import main_prompt, situation
-from bot.agent.messages import Answer, Message, UserMessage
+from bot.agent.messages import Answer, Message, Usage, UserMessage
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
 from bot.catalog.agents import Agents, described
 from bot.conversations import foreign_content
 from bot.conversations.access import own_scope
 from bot.conversations.attribution import SHARED, attributed, authors
+from bot.conversations.compaction import Compaction, shown_summary
 from bot.conversations.foreign_content import MessageFiles
 from bot.conversations.thread_reader import ThreadReader
+from bot.conversations.turn_results import calls_of
 from bot.run_texts import status_text
 from bot.subagents.requests import FOREIGN, Caller
 from bot.values import Clock, Place, short
-from db import conversations, grants, memories, outbox, run_questions, runs, todos, turns
+from db import (
+    conversations,
+    grants,
+    history,
+    memories,
+    outbox,
+    run_questions,
+    runs,
+    steps,
+    todos,
+    turns,
+)
 from db.conversations import StoredMessage
 from db.database import Database, Transaction
 from db.memories import Memory, fitting
@@ -53,6 +66,7 @@ class Beginning:
         private: Whether the messages hold private material.
         others: Whether the messages hold words of other people.
         granted: The tools that the user has allowed in this conversation.
+        spent: The usage of a summary of older messages, which the turn pays for.
         away: The MCP servers whose tools the turn lacks.
     """
 
@@ -61,6 +75,7 @@ class Beginning:
     private: bool
     others: bool = False
     granted: frozenset[str] = frozenset()
+    spent: Usage = field(default_factory=Usage)
     away: tuple[str, ...] = ()
 
 
@@ -70,6 +85,7 @@ class TurnContext:
 
     Attributes:
         guides: Returns the current guides of skills to their tools.
+        place_tools: Returns the tools whose results everyone in a place may read.
         servers_away: Returns the MCP servers that are away; waits for them after a start.
     """
 
@@ -78,7 +94,9 @@ class TurnContext:
     agents: Agents
     guides: Callable[[], Iterable[str]]
     servers_away: Callable[[], Awaitable[Sequence[str]]]
+    place_tools: Callable[[], Container[str]]
     reader: ThreadReader
+    compaction: Compaction
     now: Clock
 
     def prompt(self, turn: Turn) -> str:
@@ -86,13 +104,18 @@ class TurnContext:
         platform = turn.place.platform
         return main_prompt(self.settings, self.guides(), platform, described(self.agents))
 
-    async def begin(self, turn: Turn) -> Beginning:
+    async def begin(self, turn: Turn, *, spent: Usage | None = None) -> Beginning:
         """Return the history and the newest message, with the state of the user's runs.
 
         The state is not stored in the history. In a personal conversation it precedes the newest
         message; in a shared one it is a message of its own behind the history. In a place with
         several readers it names only runs that all of them can read, and no memories. A summary
         has no tools of MCP servers, so its state names no servers.
+
+        Args:
+            turn: The turn.
+            spent: The usage of a summary that was made for this turn; a first attempt makes one
+                if the history is too long.
         """
         away = () if turn.kind == "summary" else tuple(await self.servers_away())
         unread = await self.reader.read(turn) if turn.shared else ""
@@ -100,14 +123,16 @@ class TurnContext:
             turn = await self._seen(turn)
         async with self.database.snapshot() as tx:
             past, newest = await _read(tx, turn)
-            spoken = [item.id for item in past if item.role == "user" and item.id != newest.id]
-            room = int(self.settings.context_tokens * FILE_CHARACTERS_PER_TOKEN)
-            sent = await foreign_content.read(tx, [*spoken, turn.message_id], room)
+            told, files = await self._told(tx, turn, past, newest)
             active, asked, recent, waiting = await self._runs(tx, turn)
             remembered = [] if turn.shared else await memories.MEMORIES.newest(tx, turn.user.key)
             todo_list = todos.list_of(turn.conversation_id, turn.user, shared=turn.shared)
             todo = await todos.read(tx, todo_list, turn.user.key)
             granted = await grants.given(tx, turn.user.key, self.now(), turn.conversation_id)
+        messages = [each for _, of_item in told for each in of_item]
+        # A later attempt reads what the first one read.
+        if spent is None and turn.attempt <= 1 and self.compaction.is_due(messages):
+            return await self.begin(turn, spent=await self.compaction.shrink(turn, told) or Usage())
         memories_shown = _remembered(remembered, newest.text)
         block = situation(
             head=self._head(turn, unread),
@@ -119,30 +144,42 @@ class TurnContext:
             away=away,
             last=f"You answer u{turn.number} now." if turn.shared else "",
         )
-        files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
-        summary = SUMMARISE if turn.kind == "summary" else ""
-        messages = _history(past, files, ZoneInfo(self.settings.timezone))
-        if turn.shared:
-            messages.append(UserMessage(summary + block))
-        else:
-            own = files.get(turn.message_id, MessageFiles())
-            text = summary + foreign_content.with_quotes(newest.text, newest.quoted)
-            messages.append(UserMessage(block + own.blocks + text, own.images))
+        own = files.get(turn.message_id, MessageFiles())
+        messages.append(_last(turn, newest, own, block))
         of_runs = [*active, *recent]
-        others = any(item.author_number not in {0, turn.number} for item in past)
+        others = any(
+            item.author_number not in {0, turn.number} or (turn.shared and item.role == "summary")
+            for item in past
+        )
         return Beginning(
             messages=messages,
             away=away,
             others=others,
             granted=frozenset(granted),
+            spent=spent or Usage(),
             foreign=bool(files or waiting or asked or others)
             or any(item.foreign or item.run_id for item in (*past, newest))
             or any(run.metadata.get(FOREIGN) for run in of_runs),
             # Approved calls may hold material that the turn that asked had read.
             private=bool(files or memories_shown or turn.kind == "confirmed")
+            or any(item.role == "summary" for item in past)
             or any(run.conversation_id != turn.conversation_id for run in of_runs)
             or any(_route(item.place) != _route(turn.place) for item in waiting),
         )
+
+    async def _told(
+        self, tx: Transaction, turn: Turn, past: Sequence[StoredMessage], newest: StoredMessage
+    ) -> tuple[list[tuple[StoredMessage, list[Message]]], Mapping[str, MessageFiles]]:
+        """Return the history as a model reads it, and the files of its messages."""
+        spoken = [item.id for item in past if item.role == "user" and item.id != newest.id]
+        room = int(self.settings.context_tokens * FILE_CHARACTERS_PER_TOKEN)
+        sent = await foreign_content.read(tx, [*spoken, turn.message_id], room)
+        answered = [item.turn_id for item in past if item.role == "assistant" and item.turn_id]
+        made = await steps.load_many(tx, answered)
+        files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
+        shown = self.place_tools() if turn.shared else None
+        results = {key: calls_of(rows, shown=shown) for key, rows in made.items()}
+        return _history(past, files, results, ZoneInfo(self.settings.timezone)), files
 
     async def _runs(
         self, tx: Transaction, turn: Turn
@@ -174,7 +211,7 @@ class TurnContext:
         if turn.seen_id:
             return turn
         async with self.database.transaction() as tx:
-            seen = await conversations.newest_to_read(tx, turn.conversation_id, turn.message_id)
+            seen = await history.newest_to_read(tx, turn.conversation_id, turn.message_id)
             await turns.see(tx, turn.id, seen)
         return replace(turn, seen_id=seen)
 
@@ -191,31 +228,53 @@ async def _read(tx: Transaction, turn: Turn) -> tuple[list[StoredMessage], Store
         )
     if turn.shared:
         seen = max(turn.seen_id, turn.message_id)
-        return await conversations.shared_history(tx, turn.conversation_id, until=seen), newest
-    return await conversations.history(tx, turn.conversation_id, before=turn.message_id), newest
+        return await history.shared(tx, turn.conversation_id, until=seen), newest
+    return await history.personal(tx, turn.conversation_id, before=turn.message_id), newest
 
 
 def _history(
-    past: Sequence[StoredMessage], files: Mapping[str, MessageFiles], zone: ZoneInfo
-) -> list[Message]:
-    """Return the history as messages; it begins with a user, since providers require this.
+    past: Sequence[StoredMessage],
+    files: Mapping[str, MessageFiles],
+    results: Mapping[str, Sequence[Message]],
+    zone: ZoneInfo,
+) -> list[tuple[StoredMessage, list[Message]]]:
+    """Return the history as a model reads it; it begins with a user, as providers require.
 
     In a shared conversation, the messages of users name their authors.
+
+    Args:
+        past: The stored messages.
+        files: The files of messages, by the ids of the messages.
+        results: The calls and results of turns, by the ids of the turns: they precede the answer.
+        zone: The time zone of the times.
     """
     known = authors(past)
-    messages: list[Message] = []
+    told: list[tuple[StoredMessage, list[Message]]] = []
     for item in dropwhile(lambda item: item.role == "assistant", past):
         if not (item.text.strip() or item.quoted or item.id in files):
             continue
         own = files.get(item.id, MessageFiles())
+        shown: list[Message] = []
         if item.role == "assistant":
-            messages.append(Answer(text=item.text))
+            shown = [*results.get(item.turn_id or "", ()), Answer(text=item.text)]
+        elif item.role == "summary":
+            shown = [shown_summary(item)]
         elif item.author_number:
-            messages.append(UserMessage(attributed(item, known, zone, own.blocks), own.images))
+            shown = [UserMessage(attributed(item, known, zone, own.blocks), own.images)]
         else:
             text = own.blocks + foreign_content.with_quotes(item.text, item.quoted)
-            messages.append(UserMessage(text, own.images))
-    return messages
+            shown = [UserMessage(text, own.images)]
+        told.append((item, shown))
+    return told
+
+
+def _last(turn: Turn, newest: StoredMessage, own: MessageFiles, block: str) -> UserMessage:
+    """Return the last message of the input: the situation, and in a personal one the message."""
+    summary = SUMMARISE if turn.kind == "summary" else ""
+    if turn.shared:
+        return UserMessage(summary + block)
+    text = summary + foreign_content.with_quotes(newest.text, newest.quoted)
+    return UserMessage(block + own.blocks + text, own.images)
 
 
 def _line(run: Run, asked: str = "") -> str:

@@ -9,7 +9,7 @@ from bot.conversations.attribution import attributed
 from bot.values import Place
 from db import turn_inbox
 from db.conversations import StoredMessage
-from db.database import Database
+from db.database import Database, patiently
 from db.turns import Turn
 
 
@@ -41,15 +41,18 @@ class TurnInbox:
         if not self._begun and self.turn.attempt == 1:
             self._begun = True
             return ()
+        found = await patiently(self._unread)
+        self.foreign |= any(each.foreign for each in found)
+        self._references |= {each.id: each.reference for each in found}
+        return [(each.id, self._shown(each)) for each in found]
+
+    async def _unread(self) -> list[StoredMessage]:
         async with self.database.snapshot() as tx:
             if not self._begun:
                 earlier = await turn_inbox.read_by(tx, self.turn)
                 self.foreign |= any(each.foreign for each in earlier)
                 self._begun = True
-            found = await turn_inbox.unread(tx, self.turn)
-        self.foreign |= any(each.foreign for each in found)
-        self._references |= {each.id: each.reference for each in found}
-        return [(each.id, self._shown(each)) for each in found]
+            return await turn_inbox.unread(tx, self.turn)
 
     def _shown(self, message: StoredMessage) -> str:
         if message.author_number:

@@ -19,7 +19,6 @@ from bot.agent.protocols import AgentConfig, AgentContext, TurnApprover
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Approved, Toolbox
-from bot.conversations.access import is_private
 from bot.conversations.announcements import Notices
 from bot.conversations.gaps import quote
 from bot.conversations.turn_context import Beginning, TurnContext
@@ -101,9 +100,7 @@ class Turns:
         try:
             reply.stream = self._open_stream(turn)
             age = self.now() - (turn.sent_at or turn.created_at)
-            # Nobody else has read the question of a slash command.
-            unseen = not (turn.place.message or is_private(turn.place))
-            if turn.kind == "message" and (unseen or age > self.quote_after):
+            if turn.kind == "message" and age > self.quote_after:
                 async with self.database.snapshot() as tx:
                     reply.quote = quote(await conversations.text_of(tx, turn.message_id))
             result = await self._attempt(turn, reply)
@@ -231,7 +228,7 @@ class Turns:
                 others=beginning.others,
                 granted=beginning.granted,
             ),
-            spent_before=turn.tokens,
+            spent_before=turn.tokens + beginning.spent.total,
         )
 
     def _inbox(self, turn: Turn) -> TurnInbox:

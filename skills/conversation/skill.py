@@ -1,5 +1,6 @@
 """Reading further in the place of a conversation, and searching the conversation itself."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field
 
+from bot.agent.sanitizer import stored
 from bot.agent.settings import AgentSettings
 from bot.errors import BotError
 from bot.values import Json
@@ -57,7 +59,8 @@ def build(messages: PlaceMessages) -> Skill:
     ) -> str:
         """Search all of this conversation, also what you no longer see."""
         try:
-            return _listed(await messages.search(context.conversation_id, query, limit))
+            words = await asyncio.to_thread(stored, query)
+            return _listed(await messages.search(context.conversation_id, words, limit))
         except BotError as error:
             raise ToolError(str(error)) from error
 

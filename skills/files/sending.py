@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bot.agent.sanitizer import stored
 from bot.conversations.access import is_private
 from bot.disk import spoken
 from bot.errors import DeliveryError
@@ -23,8 +24,16 @@ class FileSender:
 
     outlets: Mapping[str, Outlet]
 
-    async def reason_to_ask(self, context: ToolContext, _: Json) -> str:
-        """Return the reason to ask before the user's own files go to a place of others."""
+    async def reason_to_ask(self, context: ToolContext, arguments: Json) -> str:
+        """Return the reason to ask before the user's own files go to a place of others.
+
+        Raises:
+            ToolError: A path is no text that could be shown.
+        """
+        paths = arguments.get("paths")
+        for path in paths if isinstance(paths, list) else ():
+            if stored(str(path)) != str(path):
+                raise ToolError(f"There is no file {stored(str(path))[:100]!r}. See file_list.")
         own = not context.shared and not is_private(context.place)
         return READ_BY_OTHERS if own else ""
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.values import ConversationMode, Identity, Place
-from db import conversations, participants, turns
+from db import conversations, history, participants, turns
 from db.conversations import StoredMessage
 from db.database import Database, DatabaseSettings
 from db.tables import conversations as table
@@ -148,7 +148,7 @@ async def said(database: Database, conversation: str, role: str, text: str) -> s
 
 async def known(database: Database, conversation: str, before: str, limit: int = 200) -> list[str]:
     async with database.snapshot() as tx:
-        past = await conversations.history(tx, conversation, before=before, limit=limit)
+        past = await history.personal(tx, conversation, before=before, limit=limit)
     return [message.text for message in past]
 
 
@@ -165,7 +165,7 @@ async def test_a_history_holds_what_was_said_before_a_message_oldest_first(
     assert await known(database, conversation, last) == ["one", "two", "three"]
     assert await known(database, conversation, last, limit=2) == ["two", "three"]
     async with database.snapshot() as tx:
-        first, *_ = await conversations.history(tx, conversation, before=last)
+        first, *_ = await history.personal(tx, conversation, before=last)
         assert await conversations.text_of(tx, last) == "four"
         assert await conversations.text_of(tx, "nobody's") == ""
     at = first.created_at
@@ -284,7 +284,7 @@ async def test_a_shared_history_places_an_answer_behind_what_its_turn_had_read(
     await said(database, conversation, "user", "not yet")
 
     async with database.snapshot() as tx:
-        past = await conversations.shared_history(tx, conversation, until=last)
+        past = await history.shared(tx, conversation, until=last)
 
     assert [each.text for each in past] == ["first", "answer", "meanwhile", "last"]
 
@@ -302,7 +302,7 @@ async def test_a_turn_reads_on_up_to_the_first_message_that_waits_for_a_turn(
     async with database.snapshot() as tx:
         turn = await turns.get(tx, turn_id)
         assert turn is not None
-        assert await conversations.newest_to_read(tx, conversation, turn.message_id) == heard
+        assert await history.newest_to_read(tx, conversation, turn.message_id) == heard
 
 
 async def test_each_user_of_a_shared_conversation_chooses_a_model(

@@ -1,7 +1,9 @@
 """Several users in one thread: one conversation for all, and the rights of the one who speaks."""
 
+import json
 import re
 
+from bot.agent.settings import AgentSettings
 from bot.conversations.sharing import ConversationSettings
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply
@@ -277,7 +279,7 @@ async def test_in_direct_messages_too_a_further_message_is_read_at_the_next_step
 
         assert "Only the white ones." in said(play.asked[1]["messages"][-1])
         roles = [each["role"] for each in play.asked[2]["messages"]]
-        assert roles == ["user", "user", "assistant", "user"]
+        assert roles == ["user", "user", "assistant", "user", "assistant", "user"]
 
 
 async def test_an_edit_counts_until_the_turn_of_its_message_begins(chat_way: ChatWay) -> None:
@@ -509,3 +511,56 @@ async def test_files_of_the_thread_are_sent_into_it(chat_way: ChatWay) -> None:
         await chat.reads(talk, "Here they are.")
         assert "Sent: a.md, b.csv" in said(play.asked[2]["messages"][-1])
         assert chat.files(talk) == [("a.md", b"Feed the hens"), ("b.csv", b"hens,3")]
+
+
+async def test_results_for_the_place_are_remembered_and_those_for_one_user_are_not(
+    chat_way: ChatWay,
+) -> None:
+    play = Play(
+        main=[
+            call("file_write", path="plan.md", text="Feed the hens"),
+            call("file_read", path="plan.md"),
+            Reply(text="I have read it."),
+            Reply(text="As it says."),
+        ]
+    )
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "Write a plan and read it.")
+        await chat.reads(talk, "I have read it.")
+        await chat.write("bob", talk, "What does it say?", mention=True)
+        await chat.reads(talk, "As it says.")
+        later = json.dumps(play.asked[3]["messages"])
+        assert "Feed the hens" in later
+        assert '"file_read"' in later
+
+
+async def test_a_long_conversation_is_summarised_once_and_goes_on(chat_way: ChatWay) -> None:
+    long = "The hens are fine. " * 400
+    answers = ["One.", "They spoke of hens.", "Two.", "Three."]
+    play = Play(main=[Reply(text=each) for each in answers])
+    small = AgentSettings(context_tokens=10_000, compact_at=0.4)
+    async with new_chat(chat_way) as chat, chat.bot(play, agent=small):
+        talk = await chat.ask("alice", f"First: {long}")
+        await chat.reads(talk, "One.")
+        await chat.write("alice", talk, f"Second: {long}")
+        await chat.reads(talk, "Two.")
+        await chat.write("alice", talk, "Third?")
+        await chat.reads(talk, "Three.")
+
+        assert "You summarise" in str(play.asked[1]["system"])
+        assert "First:" in json.dumps(play.asked[1]["messages"])
+        second, third = (json.dumps(each["messages"]) for each in play.asked[2:])
+        assert "They spoke of hens." in second
+        assert "Second:" in second
+        assert "First:" not in second
+        assert "They spoke of hens." in third
+        assert "Two." in third
+        await chat.write("bob", talk, "/context", mention=True)
+        await chat.until(
+            lambda: "> They spoke of hens." in str([*chat.told("bob"), *chat.texts(talk)]),
+            "the summary",
+        )
+        await chat.write("bob", talk, "/context forget", mention=True)
+        await chat.until(
+            lambda: "Only an admin" in str([*chat.told("bob"), *chat.texts(talk)]), "a refusal"
+        )

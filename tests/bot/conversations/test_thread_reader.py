@@ -11,7 +11,7 @@ from bot.conversations.thread_reader import ThreadReader
 from bot.errors import DeliveryError
 from bot.platforms.messages import Attachment, PastMessage, Quoted
 from bot.values import ConversationMode, Identity, Place
-from db import conversations
+from db import conversations, history
 from db.conversations import StoredMessage
 from db.database import Database
 from db.turns import Turn
@@ -61,9 +61,7 @@ class Thread:
     async def known(self, turn: Turn) -> list[StoredMessage]:
         """Return the messages of the conversation without that of the turn."""
         async with self.database.snapshot() as tx:
-            past = await conversations.shared_history(
-                tx, turn.conversation_id, until=turn.message_id
-            )
+            past = await history.shared(tx, turn.conversation_id, until=turn.message_id)
         return [each for each in past if each.id != turn.message_id]
 
 

@@ -13,6 +13,7 @@ from bot.agent.context import fit
 from bot.agent.messages import Answer, Image, Message, UserMessage
 from bot.agent.settings import AgentSettings
 from bot.conversations import foreign_content
+from bot.conversations.compaction import Compaction
 from bot.conversations.foreign_content import EARLIER_IMAGES, IMAGE_BYTES, LEFT_OUT, chosen
 from bot.conversations.sharing import ConversationSettings
 from bot.conversations.thread_reader import ThreadReader
@@ -30,6 +31,7 @@ from tests.fakes.agents import FakeAgents
 from tests.fakes.clock import FakeClock
 from tests.fakes.forgetting import forget
 from tests.fakes.pictures import GIF, PNG
+from tests.fakes.scripted_model import ScriptedModel
 from tests.fakes.stored import Stored, room
 
 CAT, DOG = File("cat.png", "image/png", PNG), File("dog.gif", "image/gif", GIF)
@@ -47,6 +49,7 @@ class Talk:
         self.database = database
         self.stored = stored
         self.user = user
+        self.model = ScriptedModel()
 
     async def say(self, said: str, *sent: File, quoted: Sequence[Json] = ()) -> Turn:
         """Say something; returns the turn that is to answer it."""
@@ -105,6 +108,13 @@ class Talk:
             agents=FakeAgents({}),
             guides=tuple,
             servers_away=self.servers_away,
+            place_tools=lambda: ("web_fetch",),
+            compaction=Compaction(
+                database=self.database,
+                main=lambda _: (self.model, "model"),
+                settings=AgentSettings(context_tokens=tokens),
+                now=self.stored.now,
+            ),
             reader=ThreadReader(self.database, {}, ConversationSettings(), self.stored.now),
             now=self.stored.now,
         )

@@ -13,6 +13,7 @@ from bot.agent.permissions import Permissions
 from bot.agent.settings import AgentSettings
 from bot.conversations.announcements import Notices
 from bot.conversations.approvals import Approvals
+from bot.conversations.compaction import Compaction
 from bot.conversations.sharing import ConversationSettings
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
@@ -70,6 +71,13 @@ class Worker:
                 agents=FakeAgents({}),
                 guides=tuple,
                 servers_away=no_servers,
+                place_tools=tuple,
+                compaction=Compaction(
+                    database=self.database,
+                    main=lambda _: (self.model, "model"),
+                    settings=settings,
+                    now=self.clock,
+                ),
                 reader=ThreadReader(self.database, {}, ConversationSettings(), self.clock),
                 now=self.clock,
             ),

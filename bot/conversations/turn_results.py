@@ -1,0 +1,48 @@
+"""Restores the tool calls of earlier turns, with their results, for the history."""
+
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from bot.agent.context import shorten
+from bot.agent.journal import entries_of
+from bot.agent.messages import Answer, Message, ToolResult, ToolResults
+from bot.agent.protocols import AnswerEntry
+from bot.values import Json
+
+#: Characters of one result in the history.
+CHARACTERS = 2_000
+PERSONAL = "[This result was for one user alone, and is not kept in a conversation of several.]"
+
+
+def calls_of(
+    rows: Sequence[tuple[int, str, Json]], *, shown: Container[str] | None
+) -> list[Message]:
+    """Return the calls of a turn and their results, without its words, which a message holds.
+
+    Args:
+        rows: The steps of the turn.
+        shown: The tools whose results everyone in the place may read: of others, arguments and
+            results are left out. `None` for all, in a conversation of one user.
+    """
+    entries = [each for each in entries_of(rows) if isinstance(each, AnswerEntry)]
+    found: list[Message] = []
+    for entry, after in pairwise(entries):
+        calls, received = entry.answer.calls, after.received
+        # A turn that was interrupted has calls without results.
+        if not calls or not isinstance(received, ToolResults):
+            continue
+        results = {each.call_id: each for each in received.results}
+        if not all(call.id in results for call in calls):
+            continue
+        hidden = {call.id for call in calls if shown is not None and call.name not in shown}
+        kept = tuple(
+            ToolResult(call.id, PERSONAL) if call.id in hidden else results[call.id]
+            for call in calls
+        )
+        named = tuple(
+            replace(call, arguments={}, malformed="") if call.id in hidden else call
+            for call in calls
+        )
+        found += [Answer("", named), shorten(ToolResults(kept), CHARACTERS)]
+    return found
