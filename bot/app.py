@@ -63,7 +63,7 @@ from bot.values import Clock, Identity, utc_now
 from db.database import Database
 from db.steps import StepWriter
 from migrations.run import ensure_current
-from skills.base import Audience, Skill
+from skills.base import Skill
 from skills.declaration import BotServices, SkillParts
 from skills.opening import open_skills
 from skills.registry import SkillRegistry
@@ -245,11 +245,7 @@ async def open_bot(
                 agents=agents,
                 guides=lambda: [skill.guide_now for skill in registry.skills],
                 servers_away=registry.unavailable,
-                place_tools=lambda: {
-                    each.name
-                    for each in registry.tools_for(is_subagent=False)
-                    if each.audience is Audience.PLACE
-                },
+                place_tools=registry.place_tools,
                 compaction=Compaction(
                     database=database, main=models.for_main, settings=config.agent, now=now
                 ),
@@ -309,7 +305,7 @@ async def open_bot(
             now,
         )
         queue = TurnQueue(
-            database, engine, tasks, notices, config.attachments, config.conversations, now
+            database, engine, tasks, notices, config.attachments, config.conversations, events, now
         )
         orchestrator = Orchestrator(
             database=database,

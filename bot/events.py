@@ -56,6 +56,22 @@ class TurnWaiting(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FilesAttached(Event):
+    """The files of a message are stored.
+
+    Attributes:
+        user_id: The key of the user who sent them.
+        files_of: The owner of the workspace for them: see `ToolContext.files_of`.
+    """
+
+    name = "files.attached"
+
+    message_id: str
+    user_id: str
+    files_of: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionSettled(Event):
     """A question of a run was answered, expired, or withdrawn with its run."""
 

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from bot.errors import BadRequestError, ConfigError
-from skills.base import Skill, Tool
+from skills.base import Audience, Skill, Tool
 from skills.declaration import SkillParts
 from skills.shapes import check_confirmations, check_own_names, in_the_way
 
@@ -127,6 +127,11 @@ class SkillRegistry:
         """
         tools = self.tools
         return frozenset(tool for name in names for tool in self._resolve_one(name, tools))
+
+    def place_tools(self) -> set[str]:
+        """Return the names of the tools whose results everyone in a place may read."""
+        tools = self.tools_for(is_subagent=False)
+        return {each.name for each in tools if each.audience is Audience.PLACE}
 
     def tools_for(
         self,

@@ -106,6 +106,7 @@ LINES = {
     "skills.calendar.checkup": 3,
     "skills.calendar.report": 3,
     "skills.calendar.skill": 3,
+    "skills.files.inbox": 4,
     "skills.files.sending": 4,
     "skills.attachments": 4,
     "skills.attachments.extract": 8,

@@ -23,7 +23,7 @@ from bot.conversations.files import AttachmentSettings, not_read_yet, take
 from bot.conversations.sharing import ConversationSettings
 from bot.engine import Engine
 from bot.errors import NotAllowedError
-from bot.events import TurnWaiting
+from bot.events import EventBus, FilesAttached, TurnWaiting
 from bot.platforms.base import CommandReply, Incoming
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Role
@@ -111,6 +111,7 @@ class TurnQueue:
     notices: Notices
     attachments: AttachmentSettings
     sharing: ConversationSettings
+    events: EventBus
     now: Clock
 
     async def put(
@@ -223,6 +224,12 @@ class TurnQueue:
                 await turns.let_go(tx, queued.turn_id)
             starts = await turns.claim_next(tx, queued.conversation_id, self.now())
         self._start(starts, incoming.place.platform)
+        if taken.files:
+            user, place = incoming.user.key, incoming.place
+            owner = place.files_key if self.sharing.at(place).shared else user
+            self.events.publish(
+                FilesAttached(message_id=queued.message_id, user_id=user, files_of=owner)
+            )
         if nothing:
             self.notices.answered(incoming.place)
             return CommandReply(text="\n".join(taken.refusals), failed=True)

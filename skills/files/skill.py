@@ -8,6 +8,7 @@ from pydantic import Field
 from bot.agent import subjects
 from bot.changes import CAN_BE_UNDONE
 from bot.disk import spoken
+from bot.events import FilesAttached
 from bot.run_texts import counted
 from bot.subagents.retention import RetentionSettings
 from bot.values import Json
@@ -15,6 +16,7 @@ from skills.base import Audience, Effects, Reach, Skill, Tool, ToolContext, Tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.files import search
 from skills.files.cleanup import Cleanup
+from skills.files.inbox import Inbox
 from skills.files.patterns import expression, path_pattern
 from skills.files.sending import MOST_FILES, FileSender, OutgoingFile
 from skills.files.settings import WorkspaceSettings
@@ -27,7 +29,8 @@ MOST_PATHS = 200
 MOST_LINES = 2_000
 
 GUIDE = """\
-The user has a workspace of files that you and your runs share; paths begin at its top."""
+The user has a workspace of files that you and your runs share; paths begin at its top. \
+Attached files lie below inbox/."""
 
 _Path = Annotated[str, "Such as notes/today.md"]
 _Folder = Annotated[str, "A folder; the whole workspace if empty"]
@@ -239,6 +242,13 @@ def _parts(services: BotServices) -> SkillParts:
     settings = services.config.section(WorkspaceSettings)
     # Undo and cleanup may use the space that writes must leave free.
     unreserved = Workspaces(settings)
+    inbox = Inbox(
+        Workspaces(settings, reserve=services.reserve),
+        services.database,
+        services.tasks,
+        services.now,
+    )
+    services.events.subscribe(FilesAttached, inbox.on_attached)
     cleanup = Cleanup(unreserved, services.config.section(RetentionSettings), services.now)
     return SkillParts(
         skills=(

@@ -98,6 +98,14 @@ class Workspaces:
         async with room:
             return await asyncio.to_thread(work, self.of(context))
 
+    def put(self, owner: str, cause: Cause, path: str, content: bytes, now: Clock) -> None:
+        """Write a file into an owner's workspace; it blocks.
+
+        Raises:
+            ToolError: It does not fit there.
+        """
+        self._workspace(_opaque(owner), [OWN], cause, now).write(path, content)
+
     def changes(self, owner: str) -> list[FileChange]:
         """Return the changes to an owner's files that can be undone, newest first; it blocks.
 

@@ -495,6 +495,23 @@ async def test_a_document_is_read_by_everyone_in_its_thread(chat_way: ChatWay) -
         assert "Feed the hens at nine" in said(play.asked[2]["messages"][-1])
 
 
+async def test_an_attached_file_lies_in_the_workspace_of_its_thread(chat_way: ChatWay) -> None:
+    files = [("sheep.csv", "text/csv", b"name,age\nDolly,6\n")]
+    play = Play(
+        main=[
+            Reply(text="I have it."),
+            call("file_read", path="inbox/sheep.csv"),
+            Reply(text="Six."),
+        ]
+    )
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "Here is our list.", files=files)
+        await chat.reads(talk, "I have it.")
+        await chat.write("bob", talk, "How old is Dolly?", mention=True)
+        await chat.reads(talk, "Six.")
+        assert "Dolly,6" in said(play.asked[2]["messages"][-1])
+
+
 async def test_files_of_the_thread_are_sent_into_it(chat_way: ChatWay) -> None:
     play = Play(
         main=[

@@ -76,6 +76,7 @@ class Process:
                 notices=notices,
                 attachments=AttachmentSettings(FileSettings(), DiskReserve()),
                 sharing=self.sharing,
+                events=EventBus(),
                 now=self.clock,
             ),
             turns=turns,
