@@ -161,6 +161,9 @@ class CommandSpec:
         """
         found, rest = self._split(words)
         usage = f"Usage: /{self.groups[0]} {self.usage}"
+        flags = all(each.kind is ArgumentKind.FLAG for each in self.arguments)
+        if flags and self.changes(words) and not self.takes(words):
+            raise BadRequestError(usage)
         options = {each.name for each in self.arguments if each.option}
         unknown = sorted(set(found) - {each.name for each in self.arguments})
         if options and (unknown or re.match(r"--(?!\s)", rest)):

@@ -10,9 +10,9 @@ PERMISSIONS = discord.Permissions(
     send_messages=True,  # to answer in channels
     send_messages_in_threads=True,
     create_public_threads=True,  # to open a thread for a mention
-    attach_files=True,  # to send answers that are too long for messages
-    read_message_history=True,  # to reply to a message, and to find an answered question
-    add_reactions=True,  # to acknowledge messages with 👀
+    attach_files=True,  # to send files, and answers that are too long for messages
+    read_message_history=True,  # to read what stands above a mention, and to reply
+    add_reactions=True,  # to acknowledge messages with 👀, and to show with ✅ what was read
 )
 
 

@@ -40,16 +40,16 @@ INSTALL_PATH, REDIRECT_PATH = "/slack/install", "/slack/oauth_redirect"
 SCOPES = {
     "app_mentions:read": "to receive mentions",
     "assistant:write": "to be an agent, and to show “is thinking…”",
-    "channels:history": "to receive the other messages of a thread in public channels",
+    "channels:history": "to receive and to read the messages of threads in public channels",
     "chat:write": "to answer, to edit its messages, and to show Slack's own Stop",
     "commands": "to have slash commands",
     "files:read": "to read attached files",
-    "files:write": "to send texts that are too long for messages",
-    "groups:history": "to receive the other messages of a thread in private channels",
+    "files:write": "to send files, and texts that are too long for messages",
+    "groups:history": "to receive and to read the messages of threads in private channels",
     "im:history": "to receive direct messages",
     "im:write": "to send a direct message when no other place accepts it",
-    "mpim:history": "to receive the other messages of a thread in group conversations",
-    "reactions:write": "to acknowledge messages with 👀, where “is thinking…” is not shown",
+    "mpim:history": "to receive and to read the messages of group conversations",
+    "reactions:write": "to acknowledge messages with 👀, and to show with ✅ what it has read",
     "users:read": "to know the names of users",
 }
 #: The exact scopes of `deploy/slack-manifest.yaml` and of installations.

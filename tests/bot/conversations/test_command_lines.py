@@ -252,3 +252,32 @@ def test_only_a_command_that_changes_something_may_need_a_conversation(
     assert found is not None
     assert found.command is not None
     assert (found.command.opens and found.changes, found.changes) == (opens, changes)
+
+
+@pytest.mark.parametrize(
+    ("line", "exact"),
+    [
+        ("/new", True),
+        ("/new undo", True),
+        ("/new what is this?", False),
+        ("/subagents stop last", True),
+        ("/subagents stop the one that counts all of the hens", False),
+        ("/subagents spawn Count all of the hens, please", True),
+        ("/nothing", True),
+        ("/nothing like this", False),
+    ],
+)
+def test_a_command_with_words_that_it_does_not_take_is_not_exact(line: str, exact: bool) -> None:
+    typed = COMMANDS.find(line)
+
+    assert typed is not None
+    assert typed.exact is exact
+
+
+def test_a_command_that_changes_something_refuses_words_that_it_does_not_take() -> None:
+    new = COMMANDS.get(CommandGroup.CHAT, "new")
+    assert new is not None
+
+    assert new.parse("undo") == {"undo": "undo"}
+    with pytest.raises(BadRequestError, match="Usage: /retinue new"):
+        new.parse("please explain this")
