@@ -17,6 +17,11 @@ class AccessSettings(Settings):
     blocked: tuple[str, ...] = ()
     """People the bot does not answer, written like admins."""
 
+    bots: tuple[str, ...] = ()
+    """Other bots that are answered when they mention the bot, written like admins. The words of
+    all others are context.
+    """
+
 
 def spelled(user: Identity) -> str:
     """Return the name of a user in the configuration: `discord:1234`, `slack:T1:U2`."""

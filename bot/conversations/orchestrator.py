@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from bot.agent.plain import plain, quotes
 from bot.agent.sanitizer import one_line
-from bot.conversations.access import AccessSettings, is_blocked, is_private
+from bot.conversations.access import AccessSettings, is_blocked, is_private, spelled
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import GONE_REPLY
 from bot.conversations.command_lines import CommandGroup, CommandTable
@@ -193,6 +193,10 @@ class Orchestrator:
         if last is not None and self.now() - last <= window:
             return True
         return bool(await self.answers.open_in(user, place))
+
+    def answers_bot(self, user: Identity) -> bool:
+        """Return True if the mentions of another bot are answered."""
+        return spelled(user) in self.access.bots
 
     def hears_all(self, place: Place) -> bool:
         """Return True if every message of a channel is for the bot."""

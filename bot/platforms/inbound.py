@@ -24,6 +24,10 @@ class InboundHandler(Protocol):
         """Return True if this user needs no mention here: a recent message or an open question."""
         ...
 
+    def answers_bot(self, user: Identity) -> bool:
+        """Return True if the mentions of another bot are answered."""
+        ...
+
     def hears_all(self, place: Place) -> bool:
         """Return True if every message of a channel is for the bot."""
         ...

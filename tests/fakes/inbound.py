@@ -57,6 +57,7 @@ class FakeInboundHandler:
         self.failure: BotError | Exception | None = None
         self.chosen_for: list[str] = []
         self.heard: list[Incoming] = []
+        self.known_bots: set[str] = set()
         self.whole_channels: set[str] = set()
         self.changes: list[tuple[Place, str | None]] = []
         self.command_table: CommandTable[CommandSpec] = COMMANDS
@@ -80,6 +81,9 @@ class FakeInboundHandler:
     async def listens(self, user: Identity, place: Place) -> bool:
         """Say whether the test has them talk there."""
         return (user, place.channel, place.thread) in self.talking
+
+    def answers_bot(self, user: Identity) -> bool:
+        return user.account in self.known_bots
 
     def hears_all(self, place: Place) -> bool:
         return place.channel in self.whole_channels

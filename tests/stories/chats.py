@@ -136,6 +136,10 @@ class Chat(ABC):
         """Write in a thread, or in direct messages; return the message."""
 
     @abstractmethod
+    def add_bot(self, name: str) -> None:
+        """Let another bot join, which is then a user of this name."""
+
+    @abstractmethod
     async def edit(self, message: Any, text: str, *, mention: bool = False) -> None:
         """Let the author of a message change it."""
 
@@ -270,6 +274,7 @@ class DiscordChat(Chat):
         self.discord = server.discord
         self._database_url = database_url
         self._answers: dict[str, list[Interaction]] = {}
+        self.others: dict[str, discord_things.User] = {}
 
     @asynccontextmanager
     async def bot(self, play: Callable[[Json], Reply] | Play, **given: Any) -> AsyncIterator[None]:
@@ -306,6 +311,10 @@ class DiscordChat(Chat):
     async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> Any:
         await self._ready(talk)
         return await self.discord.say(self._user(user), talk.channel, text, mention=mention)
+
+    def add_bot(self, name: str) -> None:
+        self.others[name] = self.discord.add_user(name, bot=True)
+        self.discord.join(self.server.guild, self.others[name])
 
     async def edit(self, message: Any, text: str, *, mention: bool = False) -> None:
         await self.discord.edit(message, f"{self.discord.bot.mention} {text}" if mention else text)
@@ -384,7 +393,7 @@ class DiscordChat(Chat):
         return [each for each in self.discord.messages(channel) if each.author_id == bot]
 
     def _user(self, name: str) -> discord_things.User:
-        found: discord_things.User = getattr(self.server, name)
+        found: discord_things.User = self.others.get(name) or getattr(self.server, name)
         return found
 
     def _name(self, pinged: object) -> str:
@@ -399,6 +408,7 @@ class SlackChat(Chat):
         self.office = office
         self.slack = office.slack
         self._way = way
+        self.others: dict[str, slack_shapes.User] = {}
 
     @asynccontextmanager
     async def bot(self, play: Callable[[Json], Reply] | Play, **given: Any) -> AsyncIterator[None]:
@@ -432,6 +442,9 @@ class SlackChat(Chat):
     async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> Any:
         who, thread = self._user(user), talk.message
         return await self.slack.say(who, talk.channel, text, thread=thread, mention=mention)
+
+    def add_bot(self, name: str) -> None:
+        self.others[name] = self.slack.add_user(name, bot=True)
 
     async def edit(self, message: Any, text: str, *, mention: bool = False) -> None:
         await self.slack.edit(message, text, mention=mention)
@@ -506,7 +519,7 @@ class SlackChat(Chat):
         ]
 
     def _user(self, name: str) -> slack_shapes.User:
-        found: slack_shapes.User = getattr(self.office, name)
+        found: slack_shapes.User = self.others.get(name) or getattr(self.office, name)
         return found
 
     def _name(self, ping: str) -> str:

@@ -4,6 +4,7 @@ import json
 import re
 
 from bot.agent.settings import AgentSettings
+from bot.conversations.access import AccessSettings
 from bot.conversations.sharing import ConversationSettings
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply
@@ -581,3 +582,37 @@ async def test_a_long_conversation_is_summarised_once_and_goes_on(chat_way: Chat
         await chat.until(
             lambda: "Only an admin" in str([*chat.told("bob"), *chat.texts(talk)]), "a refusal"
         )
+
+
+async def test_alerts_of_other_bots_are_context_and_never_begin_a_turn(chat_way: ChatWay) -> None:
+    play = Play(main=[Reply(text="Hello."), Reply(text="The disk is full.")])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        chat.add_bot("watchdog")
+        talk = await chat.ask("alice", "Hello.")
+        await chat.reads(talk, "Hello.")
+        await chat.write("watchdog", talk, "The disk is full!", mention=True)
+        await chat.stored("The disk is full!")
+        await chat.write("alice", talk, "What happened?", mention=True)
+        await chat.reads(talk, "The disk is full.")
+
+        assert ("u2", "The disk is full!") in people_in(play.asked[1])
+        assert 'kind="bot"' in json.dumps(play.asked[1]["messages"]).replace("\\", "")
+        assert len(play.asked) == 2
+
+
+async def test_a_bot_that_the_admins_name_is_answered_when_it_mentions_this_one(
+    chat_way: ChatWay,
+) -> None:
+    play = Play(main=[Reply(text="Hello."), Reply(text="I look after it.")])
+    async with new_chat(chat_way) as chat:
+        chat.add_bot("watchdog")
+        known = AccessSettings(bots=(chat.account("watchdog"),))
+        async with chat.bot(play, access=known):
+            talk = await chat.ask("alice", "Hello.")
+            await chat.reads(talk, "Hello.")
+            await chat.write("watchdog", talk, "The disk is full.")
+            await chat.stored("The disk is full.")
+            await chat.write("watchdog", talk, "Look after it!", mention=True)
+            await chat.reads(talk, "I look after it.")
+
+            assert len(play.asked) == 2

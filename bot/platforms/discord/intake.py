@@ -16,6 +16,7 @@ from bot.platforms.discord.interactions import UNSENT
 from bot.platforms.discord.messages import (
     files_of,
     is_addressed,
+    is_from_bot,
     is_from_user,
     may_go_on,
     quoted_in,
@@ -158,7 +159,10 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
     async def on_message(self, message: discord.Message) -> None:
         """Queue a message that may be for the bot. Never waits, so that the order is preserved."""
         client, me = self._client, self._client.user
-        if client.inbound is None or me is None or not is_from_user(message):
+        if client.inbound is None or me is None:
+            return
+        by_bot = is_from_bot(message, me.id)
+        if not (by_bot or is_from_user(message)):
             return
         addressed = is_addressed(message, me.id)
         guild, channel_id = message.guild, str(message.channel.id)
@@ -188,6 +192,7 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
                 incoming=incoming,
                 queue=(message.author.id, message.channel.id),
                 addressed=addressed,
+                by_bot=by_bot,
                 hidden=HIDDEN if hidden else "",
                 source=message,
                 channel=channel,

@@ -19,6 +19,12 @@ def is_from_user(message: discord.Message) -> bool:
     return said and not message.author.bot and message.webhook_id is None
 
 
+def is_from_bot(message: discord.Message, me: int) -> bool:
+    """Return True if another bot or a webhook wrote the message."""
+    said = message.type in {discord.MessageType.default, discord.MessageType.reply}
+    return said and message.author.bot and message.author.id != me
+
+
 def is_addressed(message: discord.Message, me: int) -> bool:
     """Return True for a direct message, a mention of the bot, or a reply to the bot."""
     if message.guild is None and isinstance(message.channel, discord.DMChannel):

@@ -125,12 +125,14 @@ class ReceivedMessage:
         incoming: The message; place and name may be completed once its user is admitted.
         queue: Messages with the same queue are handled in order.
         addressed: Whether the message is certainly for the bot.
+        by_bot: Whether another bot wrote it.
         hidden: The notice that the platform withholds the text; empty if it does not.
     """
 
     incoming: Incoming
     queue: Hashable = None
     addressed: bool = True
+    by_bot: bool = False
     hidden: str = ""
 
     @property
@@ -282,6 +284,10 @@ class MessageReceiver(ABC, Generic[MessageT]):
         message, refusal = await self._admit(message)
         incoming, addressed = message.incoming, message.addressed
         place, first = incoming.place, self._deduplicator.first
+        if message.by_bot and not (addressed and self.inbound.answers_bot(incoming.user)):
+            if place.thread and not (message.hidden or (refusal and refusal.silent)):
+                await self.inbound.overhear(incoming, by_bot=True)
+            return None
         if refusal is not None:
             key = ("refused", incoming.user.account, place.channel)
             if not addressed or refusal.silent or not first(key, again_after=TELL_AGAIN_SECONDS):

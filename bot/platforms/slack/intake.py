@@ -21,7 +21,7 @@ from bot.platforms.messaging.texts import decision
 from bot.platforms.slack import messages
 from bot.platforms.slack.blocks import more_button
 from bot.platforms.slack.interactions import SlackReceiver
-from bot.platforms.slack.people import SlackUser, speaker_of
+from bot.platforms.slack.people import SlackUser, author_of, speaker_of
 from bot.platforms.slack.problems import RefusedError
 from bot.values import Json, Place
 
@@ -94,9 +94,12 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
     async def _received(self, body: Json) -> ReceivedOnSlack | None:
         """Return the message of a payload; `None` if the message cannot be for the bot."""
         event: Json = body["event"]
-        if not messages.is_from_user(event):
+        by_user = messages.is_from_user(event)
+        if not (by_user or event.get("bot_id")):
             return None
         workspace, installed = await self._receiver.where(body)
+        if not (by_user or messages.is_from_bot(event, installed)):
+            return None
         markup, ts = str(event.get("text") or ""), str(event["ts"])
         channel, thread = str(event["channel"]), str(event.get("thread_ts") or "")
         mentioned = messages.mentions(markup, installed.user)
@@ -110,7 +113,11 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         inside = thread or self.inbound.hears_all(Place("slack", workspace, channel))
         if not addressed and (not inside or messages.begins_with_another(markup, installed.user)):
             return None
-        user = speaker_of(event, body, workspace, installed.enterprise)
+        user = (
+            (speaker_of(event, body, workspace, installed.enterprise))
+            if by_user
+            else (author_of(event, workspace, installed.enterprise))
+        )
         of_organisation = user.home.startswith("E") and user.home != installed.enterprise
         if event["type"] == "app_mention" and of_organisation:
             # The payload names another organisation, not a workspace, as the home. The message
@@ -120,7 +127,7 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         incoming = Incoming(
             event_id=message_key(workspace, channel, ts),
             user=user.identity,
-            user_name="",
+            user_name="" if by_user else messages.bot_name(event),
             place=user.place(channel, thread or ts, ts),
             text=text,
             files=self._receiver.outlet.reader.files(event.get("files") or (), workspace),
@@ -128,11 +135,11 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
             only_mention=mentioned and not text,
         )
         # Commands and one-word answers do not wait for earlier messages.
-        alone = messages.bypasses_queue(text)
         return ReceivedOnSlack(
             incoming=incoming,
-            queue=(user, incoming.event_id if alone else channel),
+            queue=(user, incoming.event_id if messages.bypasses_queue(text) else channel),
             addressed=addressed,
+            by_bot=not by_user,
             user=user,
         )
 
@@ -177,6 +184,8 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         return message, self._receiver.reception.refusal(message.user, channel)
 
     async def _named(self, message: ReceivedOnSlack) -> Incoming:
+        if message.by_bot:
+            return message.incoming
         name = await self._receiver.outlet.names.of(message.user)
         return replace(message.incoming, user_name=name)
 

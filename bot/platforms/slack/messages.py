@@ -63,6 +63,19 @@ def is_from_user(event: Json) -> bool:
     return said and somebody and not event.get("bot_id")
 
 
+def is_from_bot(event: Json, me: Installed) -> bool:
+    """Return True for a new message by another bot or app."""
+    said = str(event.get("subtype") or "") in {*_SAID, "bot_message"} and not event.get("hidden")
+    own = event.get("bot_id") == me.bot or event.get("user") == me.user
+    return said and bool(event.get("bot_id")) and not own
+
+
+def bot_name(event: Json) -> str:
+    """Return the name under which another bot writes: free text, and no identity."""
+    profile: Json = event.get("bot_profile") or {}
+    return str(event.get("username") or profile.get("name") or "")
+
+
 def changed_in(event: Json) -> tuple[str, str | None] | None:
     """Return the id and the new text of a message that was edited; for a deletion no text."""
     match event.get("subtype"):
