@@ -178,7 +178,7 @@ class TurnContext:
         made = await steps.load_many(tx, answered)
         files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
         shown = self.place_tools() if turn.shared else None
-        results = {key: calls_of(rows, shown=shown) for key, rows in made.items()}
+        results = {key: calls_of(key, rows, shown=shown) for key, rows in made.items()}
         return _history(past, files, results, ZoneInfo(self.settings.timezone)), files
 
     async def _runs(

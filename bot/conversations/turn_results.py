@@ -16,11 +16,15 @@ PERSONAL = "[This result was for one user alone, and is not kept in a conversati
 
 
 def calls_of(
-    rows: Sequence[tuple[int, str, Json]], *, shown: Container[str] | None
+    turn_id: str, rows: Sequence[tuple[int, str, Json]], *, shown: Container[str] | None
 ) -> list[Message]:
     """Return the calls of a turn and their results, without its words, which a message holds.
 
+    The calls get ids that are unique in the conversation: some providers number them anew for each
+    answer, and others refuse an id that comes twice.
+
     Args:
+        turn_id: The id of the turn.
         rows: The steps of the turn.
         shown: The tools whose results everyone in the place may read: of others, arguments and
             results are left out. `None` for all, in a conversation of one user.
@@ -36,12 +40,17 @@ def calls_of(
         if not all(call.id in results for call in calls):
             continue
         hidden = {call.id for call in calls if shown is not None and call.name not in shown}
+        ids = {call.id: f"{turn_id}_{len(found)}_{number}" for number, call in enumerate(calls)}
         kept = tuple(
-            ToolResult(call.id, PERSONAL) if call.id in hidden else results[call.id]
+            ToolResult(ids[call.id], PERSONAL)
+            if call.id in hidden
+            else replace(results[call.id], call_id=ids[call.id])
             for call in calls
         )
         named = tuple(
-            replace(call, arguments={}, malformed="") if call.id in hidden else call
+            replace(call, id=ids[call.id], arguments={}, malformed="")
+            if call.id in hidden
+            else replace(call, id=ids[call.id])
             for call in calls
         )
         found += [Answer("", named), shorten(ToolResults(kept), CHARACTERS)]

@@ -1,5 +1,7 @@
 """The history holds the results of tools, as far as everyone who reads the place may read them."""
 
+from dataclasses import replace
+
 from bot.agent.messages import Answer, ToolCall, ToolResult, ToolResults, UserMessage, to_json
 from bot.conversations.turn_results import CHARACTERS, PERSONAL, calls_of
 from bot.values import Json
@@ -31,17 +33,19 @@ TURN = rows(
 
 
 def test_calls_and_results_are_restored_without_words_and_notes() -> None:
-    assert calls_of(TURN, shown=None) == [
-        Answer("", (FETCH, NOTES)),
-        ToolResults((FETCHED, FOUND)),
+    assert calls_of("t", TURN, shown=None) == [
+        Answer("", (replace(FETCH, id="t_0_0"), replace(NOTES, id="t_0_1"))),
+        ToolResults((replace(FETCHED, call_id="t_0_0"), replace(FOUND, call_id="t_0_1"))),
     ]
 
 
 def test_of_a_tool_for_one_user_neither_arguments_nor_result_are_shown() -> None:
-    answer, results = calls_of(TURN, shown=PLACE)
+    answer, results = calls_of("t", TURN, shown=PLACE)
 
-    assert answer == Answer("", (FETCH, ToolCall("b", "note_search")))
-    assert results == ToolResults((FETCHED, ToolResult("b", PERSONAL)))
+    fetch = replace(FETCH, id="t_0_0")
+    assert answer == Answer("", (fetch, ToolCall("t_0_1", "note_search")))
+    fetched = replace(FETCHED, call_id="t_0_0")
+    assert results == ToolResults((fetched, ToolResult("t_0_1", PERSONAL)))
     assert "secret" not in str((answer, results))
 
 
@@ -49,7 +53,7 @@ def test_a_long_result_is_cut() -> None:
     long = ToolResult("a", "x" * 50_000)
     turn = rows(step(0, Answer("", (FETCH,))), step(1, Answer("Done."), ToolResults((long,))))
 
-    _, results = calls_of(turn, shown=None)
+    _, results = calls_of("t", turn, shown=None)
 
     assert isinstance(results, ToolResults)
     assert len(results.results[0].text) < CHARACTERS + 200
@@ -59,8 +63,28 @@ def test_calls_without_results_are_left_out() -> None:
     interrupted = rows(step(0, Answer("", (FETCH,))))
     half = rows(step(0, Answer("", (FETCH, NOTES))), step(1, Answer("No."), ToolResults((FOUND,))))
 
-    assert calls_of(interrupted, shown=None) == calls_of(half, shown=None) == []
+    assert calls_of("t", interrupted, shown=None) == calls_of("t", half, shown=None) == []
+
+
+def test_ids_that_a_provider_uses_again_are_unique_in_the_conversation() -> None:
+    again = ToolResults((replace(FETCHED, text="Another page."),))
+    first = step(0, Answer("", (FETCH,)))
+    turn = rows(
+        first,
+        step(1, Answer("", (FETCH,)), ToolResults((FETCHED,))),
+        step(2, Answer("Done."), again),
+    )
+
+    made = [
+        call.id
+        for turn_id in ("t1", "t2")
+        for message in calls_of(turn_id, turn, shown=None)
+        if isinstance(message, Answer)
+        for call in message.calls
+    ]
+
+    assert len(made) == len(set(made)) == 4
 
 
 def test_a_turn_without_calls_adds_nothing() -> None:
-    assert calls_of(rows(step(0, Answer("Hello."))), shown=None) == []
+    assert calls_of("t", rows(step(0, Answer("Hello."))), shown=None) == []
