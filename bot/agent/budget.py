@@ -1,4 +1,4 @@
-"""The budget of a turn or run: its working time, its tokens, and their weights.
+"""The budget of a run (that of a turn is unlimited): working time, tokens, and their weights.
 
 Input that the provider has cached counts by its price. Tokens are reserved before each call of a
 model.

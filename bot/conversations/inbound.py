@@ -1,8 +1,9 @@
-"""The inbound path of a message: normalise, authorise, store with its effect, dispatch.
+"""The stages of the inbound path that authorise a message and store it with its effect.
 
-The adapter of a platform makes one `Incoming` of an event. `Orchestrator.receive` passes that value
-through these stages; each kind of message (command, answer, message) is stored by `store` together
-with what it changes, and only then has an effect outside of the database.
+The adapter of a platform makes one `Incoming` of an event. `Orchestrator.receive` normalises it,
+passes it through these stages, and dispatches it. Each kind of message (command, answer, message)
+is stored by `store` together with what it changes, and only then has an effect outside of the
+database.
 """
 
 import logging
