@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, or_, select
 
 from bot.values import Place
+from db import turn_inbox
 from db.database import Transaction
 from db.rows import change, remove
 from db.tables import conversations, files, messages, turns
@@ -74,8 +75,7 @@ async def delete(tx: Transaction, copy: Copy) -> None:
 async def _withdrawn(tx: Transaction, copy: Copy) -> bool:
     """Remove a message from the turn that waits for it; `False` if a turn has read it."""
     theirs = (turns.c.conversation_id == copy.conversation_id, turns.c.user_id == copy.author)
-    begun = select(func.max(turns.c.message_id)).where(*theirs, turns.c.status != "queued")
-    after = await tx.scalar(begun) or ""
+    after = await turn_inbox.newest_begun(tx, copy.conversation_id, copy.author)
     if copy.turn_id is not None or copy.id <= after:
         return False
     waiting = select(turns.c.id, turns.c.message_id).where(
@@ -86,11 +86,7 @@ async def _withdrawn(tx: Transaction, copy: Copy) -> bool:
     if turn is None or turn.message_id != copy.id:
         return turn is not None
     others = (
-        messages.c.conversation_id == copy.conversation_id,
-        messages.c.author == copy.author,
-        ~messages.c.overheard,
-        messages.c.turn_id.is_(None),
-        messages.c.id > after,
+        *turn_inbox.waiting(copy.conversation_id, copy.author, after=after),
         messages.c.id < copy.id,
     )
     this = turns.c.id == turn.id

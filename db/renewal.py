@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, select, update
 
 from bot.values import ConversationMode, Identity, Place
 from db import conversations as queries
-from db import participants
+from db import participants, turn_inbox
 from db.database import Transaction
 from db.rows import change, is_at
 from db.schema.base import ROUTE
@@ -39,18 +39,9 @@ async def begin_anew(
         return None
     new = await queries.find_or_open(tx, user, place, now, mode)
     for row in waiting:
-        begun = select(func.max(turns.c.message_id)).where(
-            turns.c.conversation_id == old,
-            turns.c.user_id == row.user_id,
-            turns.c.status != "queued",
-        )
+        after = await turn_inbox.newest_begun(tx, old, row.user_id)
         theirs = (
-            messages.c.conversation_id == old,
-            messages.c.author == row.user_id,
-            messages.c.role == "user",
-            ~messages.c.overheard,
-            messages.c.turn_id.is_(None),
-            messages.c.id > (await tx.scalar(begun) or ""),
+            *turn_inbox.waiting(old, row.user_id, after=after),
             messages.c.id <= row.message_id,
         )
         moved = [row.message_id, *await tx.scalars(select(messages.c.id).where(*theirs))]

@@ -2,12 +2,40 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import ColumnElement, delete, func, select, update
 
 from db.conversations import MESSAGES, StoredMessage
 from db.database import Transaction
 from db.tables import files, messages, turns
 from db.turns import Turn
+
+
+async def newest_begun(tx: Transaction, conversation_id: str, user: str) -> str:
+    """Return the message of a user's newest turn that has begun; empty for none."""
+    begun = select(func.max(turns.c.message_id)).where(
+        turns.c.conversation_id == conversation_id,
+        turns.c.user_id == user,
+        turns.c.status != "queued",
+    )
+    return await tx.scalar(begun) or ""
+
+
+def waiting(conversation_id: str, user: str, *, after: str) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions for the messages of a user that no turn has read.
+
+    Args:
+        conversation_id: The conversation.
+        user: The key of the user.
+        after: The message of the user's newest turn that has begun.
+    """
+    return (
+        messages.c.conversation_id == conversation_id,
+        messages.c.author == user,
+        messages.c.role == "user",
+        ~messages.c.overheard,
+        messages.c.turn_id.is_(None),
+        messages.c.id > after,
+    )
 
 
 async def unread(tx: Transaction, turn: Turn) -> list[StoredMessage]:
@@ -17,20 +45,15 @@ async def unread(tx: Transaction, turn: Turn) -> list[StoredMessage]:
     """
     theirs = (turns.c.conversation_id == turn.conversation_id, turns.c.user_id == turn.user.key)
     ready = (turns.c.kind == "message") & turns.c.held_until.is_(None)
-    waiting = await tx.execute(
+    rows = await tx.execute(
         select(turns.c.message_id, ready.label("ready")).where(*theirs, turns.c.status == "queued")
     )
-    queued = waiting.all()
+    queued = rows.all()
     if not queued or not all(row.ready for row in queued):
         return []
-    newest = select(func.max(turns.c.message_id)).where(*theirs, turns.c.status != "queued")
+    after = await newest_begun(tx, turn.conversation_id, turn.user.key)
     found = (
-        messages.c.conversation_id == turn.conversation_id,
-        messages.c.author == turn.user.key,
-        messages.c.role == "user",
-        ~messages.c.overheard,
-        messages.c.turn_id.is_(None),
-        messages.c.id > newest.scalar_subquery(),
+        *waiting(turn.conversation_id, turn.user.key, after=after),
         messages.c.id <= max(row.message_id for row in queued),
     )
     with_files = select(files.c.id).join(messages, messages.c.id == files.c.message_id)
@@ -53,5 +76,5 @@ async def mark_read(tx: Transaction, turn_id: str, message_ids: Sequence[str]) -
     """
     these = messages.c.id.in_(message_ids)
     await tx.execute(update(messages).where(these).values(turn_id=turn_id))
-    waiting = (turns.c.message_id.in_(message_ids), turns.c.status == "queued")
-    await tx.execute(delete(turns).where(*waiting))
+    queued = (turns.c.message_id.in_(message_ids), turns.c.status == "queued")
+    await tx.execute(delete(turns).where(*queued))

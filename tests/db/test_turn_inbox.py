@@ -1,4 +1,4 @@
-"""What a user writes during their turn is read by a step of it, once."""
+"""A message that a user sends during their turn is read by one step of it, once."""
 
 from dataclasses import dataclass
 
