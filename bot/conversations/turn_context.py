@@ -16,12 +16,12 @@ from bot.conversations import foreign_content
 from bot.conversations.access import own_scope
 from bot.conversations.attribution import SHARED, attributed, authors
 from bot.conversations.compaction import Compaction, shown_summary
-from bot.conversations.foreign_content import MessageFiles
+from bot.conversations.foreign_content import ConversationFiles, MessageFiles
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_results import calls_of
 from bot.run_texts import status_text
 from bot.subagents.requests import FOREIGN, Caller
-from bot.values import Clock, Place, short
+from bot.values import Clock, Json, Place, short
 from db import (
     conversations,
     grants,
@@ -123,12 +123,14 @@ class TurnContext:
             turn = await self._seen(turn)
         async with self.database.snapshot() as tx:
             past, newest = await _read(tx, turn)
-            told, files = await self._told(tx, turn, past, newest)
+            sent, made = await self._kept(tx, turn, past, newest)
             active, asked, recent, waiting = await self._runs(tx, turn)
             remembered = [] if turn.shared else await memories.MEMORIES.newest(tx, turn.user.key)
             todo_list = todos.list_of(turn.conversation_id, turn.user, shared=turn.shared)
             todo = await todos.read(tx, todo_list, turn.user.key)
             granted = await grants.given(tx, turn.user.key, self.now(), turn.conversation_id)
+        files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
+        told = self._told(turn, past, files, made)
         messages = [each for _, of_item in told for each in of_item]
         # A later attempt reads what the first one read.
         if spent is None and turn.attempt <= 1 and self.compaction.is_due(messages):
@@ -147,10 +149,7 @@ class TurnContext:
         own = files.get(turn.message_id, MessageFiles())
         messages.append(_last(turn, newest, own, block))
         of_runs = [*active, *recent]
-        others = any(
-            item.author_number not in {0, turn.number} or (turn.shared and item.role == "summary")
-            for item in past
-        )
+        others = _has_others(turn, past)
         return Beginning(
             messages=messages,
             away=away,
@@ -167,19 +166,27 @@ class TurnContext:
             or any(_route(item.place) != _route(turn.place) for item in waiting),
         )
 
-    async def _told(
+    async def _kept(
         self, tx: Transaction, turn: Turn, past: Sequence[StoredMessage], newest: StoredMessage
-    ) -> tuple[list[tuple[StoredMessage, list[Message]]], Mapping[str, MessageFiles]]:
-        """Return the history as a model reads it, and the files of its messages."""
+    ) -> tuple[ConversationFiles, Mapping[str, Sequence[tuple[int, str, Json]]]]:
+        """Return the files of the messages, and the steps of the turns, of a history."""
         spoken = [item.id for item in past if item.role == "user" and item.id != newest.id]
         room = int(self.settings.context_tokens * FILE_CHARACTERS_PER_TOKEN)
         sent = await foreign_content.read(tx, [*spoken, turn.message_id], room)
         answered = [item.turn_id for item in past if item.role == "assistant" and item.turn_id]
-        made = await steps.load_many(tx, answered)
-        files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
+        return sent, await steps.load_many(tx, answered)
+
+    def _told(
+        self,
+        turn: Turn,
+        past: Sequence[StoredMessage],
+        files: Mapping[str, MessageFiles],
+        made: Mapping[str, Sequence[tuple[int, str, Json]]],
+    ) -> list[tuple[StoredMessage, list[Message]]]:
+        """Return the history as a model reads it."""
         shown = self.place_tools() if turn.shared else None
         results = {key: calls_of(key, rows, shown=shown) for key, rows in made.items()}
-        return _history(past, files, results, ZoneInfo(self.settings.timezone)), files
+        return _history(past, files, results, ZoneInfo(self.settings.timezone))
 
     async def _runs(
         self, tx: Transaction, turn: Turn
@@ -266,6 +273,14 @@ def _history(
             shown = [UserMessage(text, own.images)]
         told.append((item, shown))
     return told
+
+
+def _has_others(turn: Turn, past: Sequence[StoredMessage]) -> bool:
+    """Return True if a history holds words of other people, as they are or in a summary."""
+    return any(
+        item.author_number not in {0, turn.number} or (turn.shared and item.role == "summary")
+        for item in past
+    )
 
 
 def _last(turn: Turn, newest: StoredMessage, own: MessageFiles, block: str) -> UserMessage:
