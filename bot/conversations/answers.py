@@ -100,7 +100,8 @@ class Answers:
                 Waiting(item.id, f"`{item.tool}` of a run", item.asked_at) for item in permits
             ]
             waiting = [item for item in waiting if item.id.endswith(given.ending)]
-            replied = {item.id for item in permits if incoming.reply_to == item.message_id != ""}
+            # `asked` holds only the question that the message replies to.
+            replied = incoming.reply_to and permits
             if not (given.ending or replied) and await self._others_wrote(
                 user, place, [item.asked_at for item in waiting]
             ):
@@ -117,8 +118,7 @@ class Answers:
         if incoming.files or len(questions) != 1:
             return None
         (question,) = questions
-        replied_to = incoming.reply_to == question.message_id != ""
-        if not replied_to and await self._others_wrote(user, place, [question.asked_at]):
+        if not incoming.reply_to and await self._others_wrote(user, place, [question.asked_at]):
             return None
         if len(text) > MAX_ANSWER:
             most = f"An answer to a run has at most {MAX_ANSWER:,} characters. Make it shorter."

@@ -118,10 +118,11 @@ async def context(call: CommandCall) -> CommandReply:
         return CommandReply(text=text, failed=not gone)
     async with bot.database.snapshot() as tx:
         found = await conversations.find(tx, caller.user, caller.place, mode)
-        read = history.shared(tx, found, until="~") if caller.shared and found else None
-        if found and read is None:
-            read = history.personal(tx, found, before="~")
-        past = await read if read is not None else []
+        past = []
+        if found and caller.shared:
+            past = await history.shared(tx, found, until="~")
+        elif found:
+            past = await history.personal(tx, found, before="~")
     if not past:
         return CommandReply(text="I send nothing from before here.")
     spoken = [item for item in past if item.role != "summary"]

@@ -17,7 +17,6 @@ _SCRIPT = Path(__file__).with_name("extract.py")
 SECONDS, MEGABYTES = 30.0, 1_000
 #: Documents that are read at the same time in this process.
 AT_ONCE = 2
-ARCHIVE = "application/zip"
 
 
 @dataclass(frozen=True, slots=True)
