@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from bot.catalog.agents import AGENTS, AgentCatalog
+from bot.catalog.agents import AgentCatalog
 from bot.config.model import Config
 from bot.conversations.announcements import Announcements, Notices
 from bot.conversations.answers import Answers
@@ -26,6 +26,7 @@ from bot.conversations.compaction import Compaction
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
+from bot.conversations.place_offers import PlaceOffers
 from bot.conversations.retention import Retention
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
@@ -90,11 +91,6 @@ async def open_database(config: Config) -> AsyncIterator[Database]:
         yield database
 
 
-def load_agents(config: Config) -> AgentCatalog:
-    """Return the agents that come with the bot, and those of the configured folders."""
-    return AgentCatalog([AGENTS, *(Path(folder) for folder in config.agents.folders)])
-
-
 @asynccontextmanager
 async def open_bot(
     config: Config,
@@ -123,7 +119,7 @@ async def open_bot(
         enter = stack.enter_async_context
         worker_id = f"{socket.gethostname()[:20]}-{os.getpid()}-{secrets.token_hex(4)}"
         settings, permissions = config.subagents, config.permissions.permissions
-        agents = load_agents(config)
+        agents = AgentCatalog.of_settings(config.agents)
         for problem in agents.problems:
             log.warning("%s", problem)
         if database is None:
@@ -242,8 +238,6 @@ async def open_bot(
             context=TurnContext(
                 database=database,
                 settings=config.agent,
-                agents=agents,
-                guides=lambda: [skill.guide_now for skill in registry.skills],
                 servers_away=registry.unavailable,
                 place_tools=registry.place_tools,
                 compaction=Compaction(
@@ -253,7 +247,15 @@ async def open_bot(
                 now=now,
             ),
             settings=config.agent,
-            tools=partial(registry.tools_for, is_subagent=False),
+            offers=PlaceOffers(
+                database=database,
+                settings=config.agent,
+                agents=agents,
+                guides=lambda: [skill.guide_now for skill in registry.skills],
+                tools=partial(registry.tools_for, is_subagent=False),
+                permissions=permissions,
+                now=now,
+            ),
             tool_timeout_seconds=settings.tool_timeout_seconds,
             approver=approvals,
             permissions=permissions,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.catalog.agents import AGENTS, AgentCatalog, as_tools, tool_name
+from bot.catalog.agents import AgentCatalog, as_tools, tool_name
 from bot.catalog.skills import SkillCatalog
 from bot.config.model import Config
 from bot.errors import BadRequestError
@@ -47,7 +47,7 @@ def take(config: Config) -> Inventory:
     """
     for section in config.of_skills:
         section.check_installed()
-    agents = AgentCatalog([AGENTS, *(Path(folder) for folder in config.agents.folders)])
+    agents = AgentCatalog.of_settings(config.agents)
     folders = SkillCatalog([Path(folder) for folder in config.agent_skills.folders])
     # Every bot has these names.
     names = discovery.names()

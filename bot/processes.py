@@ -10,7 +10,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Protocol
 
-from bot.app import load_agents, open_bot, open_database
+from bot.app import open_bot, open_database
+from bot.catalog.agents import AgentCatalog
 from bot.config.model import Config
 from bot.conversations.announcements import Announcements
 from bot.errors import BadRequestError, ConfigError
@@ -111,7 +112,7 @@ async def ask(config: Config, text: str, *, name: str, agent: str = "", as_json:
     Raises:
         BadRequestError: The agent does not exist.
     """
-    if agent and agent not in (known := load_agents(config).by_name):
+    if agent and agent not in (known := AgentCatalog.of_settings(config.agents).by_name):
         raise BadRequestError(
             f"There is no agent {agent!r}. There are: {', '.join(sorted(known))}."
         )

@@ -21,7 +21,16 @@ from db.schema.runs import (
     subagent_runs,
     whiteboard,
 )
-from db.schema.service import audit, listeners, seen_events, slack_installs, slack_states, workers
+from db.schema.service import (
+    audit,
+    listeners,
+    place_choices,
+    seen_events,
+    slack_installs,
+    slack_states,
+    tool_uses,
+    workers,
+)
 from db.schema.skills import (
     changes,
     mcp_pins,
@@ -37,7 +46,7 @@ from db.schema.skills import (
 __all__ = [
     "approvals", "audit", "changes", "commands", "conversations", "files", "grants", "listeners",
     "mcp_pins", "memories", "messages", "metadata", "notes", "outbox", "participants",
-    "run_messages", "run_questions", "schedule_fires", "schedules", "scratch", "seen_events",
-    "skill_data", "slack_installs", "slack_states", "steps", "subagent_runs", "todos", "turns",
-    "users", "web_addresses", "whiteboard", "workers",
+    "place_choices", "run_messages", "run_questions", "schedule_fires", "schedules", "scratch",
+    "seen_events", "skill_data", "slack_installs", "slack_states", "steps", "subagent_runs",
+    "todos", "tool_uses", "turns", "users", "web_addresses", "whiteboard", "workers",
 ]  # fmt: skip

@@ -95,6 +95,7 @@ class ToolContext:
         granted: The tools for the user alone that the user has allowed in this conversation.
         root_id: The id of the turn whose run makes the call; empty in the turn itself.
         agreed: Whether the user agreed to this call.
+        found: Receives the names of tools that the call found, which a model can then load.
     """
 
     user: Identity
@@ -119,6 +120,7 @@ class ToolContext:
     granted: frozenset[str] = frozenset()
     root_id: str = ""
     agreed: bool = False
+    found: Callable[[Sequence[str]], None] = lambda _: None
 
     @property
     def spares_former(self) -> bool:
@@ -173,6 +175,7 @@ class Tool:
             the call; empty if no agreement is needed. It may raise `ToolError` to refuse the call.
         check: Raises `ToolError` for invalid arguments, before the user is asked about the call. It
             changes nothing and does not wait.
+        deferred: Whether requests do not carry the tool: the agent has to find it.
     """
 
     name: str
@@ -193,6 +196,7 @@ class Tool:
     reach_of: ReachOf | None = None
     reason_to_ask: ReasonToAsk | None = None
     check: Check | None = None
+    deferred: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

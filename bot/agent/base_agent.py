@@ -21,9 +21,10 @@ from bot.agent.messages import (
 )
 from bot.agent.progress import AgentResult, Halt, Progress, last_step, waiting
 from bot.agent.protocols import AgentConfig, AgentContext, AnswerEntry, ResultEntry
+from bot.agent.tool_search import meant
 from bot.agent.toolbox import Toolbox, may_have_run
 from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
-from bot.models.base import ASIDE_SECONDS, Model, OnText, Question
+from bot.models.base import ASIDE_SECONDS, Model, OnText, Question, ToolDescription
 from bot.values import RunStatus
 from skills.base import Effects, ToolContext
 
@@ -254,6 +255,7 @@ class BaseAgent:
             prompt=config.prompt,
             messages=shown,
             tools=tools,
+            found=self._found(shown),
             tools_allowed=limit is None,
             max_tokens=output,
             effort=config.effort,
@@ -268,11 +270,19 @@ class BaseAgent:
             ),
         )
 
+    def _found(self, messages: Sequence[Message]) -> tuple[ToolDescription, ...]:
+        """Return the tools that results of the messages have found, without those of `tools`."""
+        results = (each for each in messages if isinstance(each, ToolResults))
+        names = dict.fromkeys(
+            name for each in results for one in each.results for name in one.found
+        )
+        return self._toolbox.described(name for name in names if name not in self._toolbox.names)
+
     # -- the calls -------------------------------------------------------------------------------
 
     async def _results(self, progress: Progress) -> Message | Halt | None:
         """Make the calls of the newest answer concurrently; return their results in order."""
-        calls = progress.open_calls()
+        calls = tuple(map(meant, progress.open_calls()))
         if not calls:
             return None
         repeated = progress.repeated(calls, SAME_CALLS)

@@ -89,6 +89,7 @@ class ToolResult:
     Attributes:
         foreign: Whether it holds content that neither the user nor the bot wrote.
         private: Whether it holds private material.
+        found: The names of tools that the call found.
     """
 
     call_id: str
@@ -96,12 +97,14 @@ class ToolResult:
     failed: bool = False
     foreign: bool = False
     private: bool = False
+    found: tuple[str, ...] = ()
 
     @property
     def document(self) -> Json:
         """The result as JSON, for the steps table."""
         row = {"id": self.call_id, "text": self.text, "failed": self.failed}
-        return row | {"foreign": self.foreign, "private": self.private}
+        row |= {"foreign": self.foreign, "private": self.private}
+        return row | ({"found": list(self.found)} if self.found else {})
 
     @classmethod
     def read(cls, document: Json) -> "ToolResult":
@@ -112,6 +115,7 @@ class ToolResult:
             document["failed"],
             foreign=document.get("foreign", True),
             private=document.get("private", True),
+            found=tuple(document.get("found", ())),
         )
 
 

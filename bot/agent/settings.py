@@ -36,6 +36,11 @@ class AgentSettings(Settings):
     80,000 tokens.
     """
 
+    fixed_tokens: int = Field(6_000, ge=3_000)
+    """Tokens of what each request of the main agent carries: prompt, tools and agents, without your
+    `instructions`. The tools and agents for which no tokens are left are searched instead.
+    """
+
     tool_result_characters: int = Field(16_000, ge=500)
     """A longer tool result is cut for the model, kept in the log."""
 

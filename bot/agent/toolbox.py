@@ -71,6 +71,10 @@ class Toolbox:
         permissions: The permission rules; by default every call is allowed.
         gate: Asks the owner of a run; without a gate, a call that needs permission is refused.
         approved: The step whose calls need no further approval, if any.
+
+    Attributes:
+        names: The names of the tools that every request carries.
+        descriptions: The tools that every request carries, as a model sees them.
     """
 
     def __init__(
@@ -102,11 +106,14 @@ class Toolbox:
         self._tasks = tasks
         self._timeout_seconds = timeout_seconds
         self._approver = approver
-        self.names = tuple(self._tools)
-        self.descriptions = tuple(
-            ToolDescription(tool.name, tool.description, tool.schema)
-            for tool in self._tools.values()
-        )
+        carried = (name for name, tool in self._tools.items() if not tool.deferred)
+        self.descriptions = self.described(carried)
+        self.names = tuple(each.name for each in self.descriptions)
+
+    def described(self, names: Iterable[str]) -> tuple[ToolDescription, ...]:
+        """Return the tools of these names as a model sees them, without unknown ones."""
+        tools = (self._tools[name] for name in names if name in self._tools)
+        return tuple(ToolDescription(each.name, each.description, each.schema) for each in tools)
 
     def effects(self, name: str) -> Effects:
         """Return the effects of repeating a call of this tool; none for an unknown tool."""
@@ -178,16 +185,25 @@ class Toolbox:
         if covered or verdict.decision is ASK:
             context = replace(context, agreed=True)
         limit = tool.timeout_seconds or self._timeout_seconds
+        found: list[str] = []
+        context = replace(context, found=found.extend)
         text, failed = await self._run(tool, call.arguments, context, limit, left)
         kept = stored(text[:MAX_RESULT_CHARACTERS])
         kept = cut(kept, MAX_RESULT_CHARACTERS, more=len(text) > MAX_RESULT_CHARACTERS)
-        return ToolResult(call.id, kept, failed=failed, foreign=tool.foreign, private=tool.private)
+        return ToolResult(
+            call.id,
+            kept,
+            failed=failed,
+            foreign=tool.foreign,
+            private=tool.private,
+            found=tuple(found),
+        )
 
     def _refuse(self, call: ToolCall, tool: Tool | None, context: ToolContext) -> str:
         is_subagent = self._is_subagent or context.run_id is not None
         if tool is None or (is_subagent and tool.main_agent_only):
             log.warning("Refused the tool %s", for_log(call.name[:100]))
-            known = ", ".join(self._tools) or "none"
+            known = ", ".join(self.names) or "none"
             return f"You have no tool {call.name[:100]!r}. Your tools: {known}."
         if call.malformed:
             return (

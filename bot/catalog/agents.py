@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bot.agent.permissions import PermissionRules
+from bot.agent.settings import AgentsSettings
 from bot.catalog.files import FileCatalog, Parsed, SourceFile
 from bot.catalog.frontmatter import EFFORTS, FrontMatter, read_parts
 from bot.catalog.tool_names import split_known
@@ -218,6 +219,15 @@ class AgentCatalog(FileCatalog[AgentDefinition]):
                 f"{self._folders[0]} has no agent `{GENERAL}`; it is the one that always exists. "
                 f"{why}".strip()
             )
+
+    @classmethod
+    def of_settings(cls, settings: AgentsSettings) -> "AgentCatalog":
+        """Return the agents that come with the bot, and those of the configured folders.
+
+        Raises:
+            ConfigError: The first folder has no usable `general`.
+        """
+        return cls([AGENTS, *map(Path, settings.folders)])
 
     def check_tools(self, known: Callable[[str], bool]) -> None:
         """Set the check for existing tools and skills, and read all files again."""

@@ -16,6 +16,8 @@ from db.database import Database, Transaction
 
 #: Days that web addresses are stored; longer than any turn with its runs.
 ADDRESSES_DAYS = 2
+#: Days that the uses of tools are stored.
+USES_DAYS = 31
 #: Days that processes, and the engine's own record of work, are stored.
 RECORD_DAYS = 1
 #: Pause after each full batch, for other work.
@@ -56,6 +58,7 @@ class Retention:
             "undelivered": now - timedelta(days=kept.undelivered_days),
             "audit": now - timedelta(days=kept.audit_days),
             "events": now - timedelta(hours=kept.events_hours),
+            "uses": now - timedelta(days=USES_DAYS),
             "addresses": now - timedelta(days=ADDRESSES_DAYS),
         }
         batches: list[Batch] = [

@@ -1,17 +1,16 @@
 """Builds the input of the main agent for a turn: prompt, history, and state of the user's runs."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import dropwhile
 from zoneinfo import ZoneInfo
 
-from bot.agent.context import main_prompt, situation
+from bot.agent.context import situation
 from bot.agent.messages import Answer, Message, Usage, UserMessage
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
-from bot.catalog.agents import Agents, described
 from bot.conversations import foreign_content
 from bot.conversations.access import own_scope
 from bot.conversations.attribution import SHARED, attributed, authors
@@ -84,25 +83,17 @@ class TurnContext:
     """Builds the input that a turn of the main agent begins with.
 
     Attributes:
-        guides: Returns the current guides of skills to their tools.
         place_tools: Returns the tools whose results everyone in a place may read.
         servers_away: Returns the MCP servers that are away; waits for them after a start.
     """
 
     database: Database
     settings: AgentSettings
-    agents: Agents
-    guides: Callable[[], Iterable[str]]
     servers_away: Callable[[], Awaitable[Sequence[str]]]
     place_tools: Callable[[], Container[str]]
     reader: ThreadReader
     compaction: Compaction
     now: Clock
-
-    def prompt(self, turn: Turn) -> str:
-        """Return the system prompt; it changes only with agents and skills, so it can be cached."""
-        platform = turn.place.platform
-        return main_prompt(self.settings, self.guides(), platform, described(self.agents))
 
     async def begin(self, turn: Turn, *, spent: Usage | None = None) -> Beginning:
         """Return the history and the newest message, with the state of the user's runs.

@@ -8,6 +8,7 @@ from bot.agent.context import shorten
 from bot.agent.journal import entries_of
 from bot.agent.messages import Answer, Message, ToolResult, ToolResults
 from bot.agent.protocols import AnswerEntry
+from bot.agent.tool_search import meant
 from bot.values import Json
 
 #: Characters of one result in the history.
@@ -39,12 +40,12 @@ def calls_of(
         results = {each.call_id: each for each in received.results}
         if not all(call.id in results for call in calls):
             continue
-        hidden = {call.id for call in calls if shown is not None and call.name not in shown}
+        hidden = {c.id for c in calls if shown is not None and meant(c).name not in shown}
         ids = {call.id: f"{turn_id}_{len(found)}_{number}" for number, call in enumerate(calls)}
         kept = tuple(
             ToolResult(ids[call.id], PERSONAL)
             if call.id in hidden
-            else replace(results[call.id], call_id=ids[call.id])
+            else replace(results[call.id], call_id=ids[call.id], found=())
             for call in calls
         )
         named = tuple(

@@ -21,6 +21,7 @@ from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Approved, Toolbox
 from bot.conversations.announcements import Notices
 from bot.conversations.gaps import quote
+from bot.conversations.place_offers import PlaceOffers, day_of, key_of, uses_of
 from bot.conversations.turn_context import Beginning, TurnContext
 from bot.conversations.turn_inbox import TurnInbox
 from bot.conversations.turn_reply import STOPPED, DeliveryStatus, OutageNotices, TurnReply
@@ -34,11 +35,11 @@ from bot.subagents.run_factory import opaque
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
 from bot.values import Clock, RunStatus
-from db import conversations, outbox, turns
+from db import conversations, outbox, tool_choices, turns
 from db.database import Database, is_connection_trouble, patiently
 from db.steps import StepWriter
 from db.turns import Turn
-from skills.base import Reach, Tool, ToolContext
+from skills.base import Reach, ToolContext
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class Turns:
     active: ActiveRuns
     context: TurnContext
     settings: AgentSettings
-    tools: Callable[[], tuple[Tool, ...]]
+    offers: PlaceOffers
     tool_timeout_seconds: float
     approver: TurnApprover
     permissions: Permissions
@@ -172,8 +173,10 @@ class Turns:
     async def _ask_agent(self, turn: Turn, clock: WorkClock, reply: TurnReply) -> AgentResult:
         settings = self.settings
         model, name = self.main(turn.model)
+        beginning = await self.context.begin(turn)  # first: it waits for MCP servers after a start
+        offer = await self.offers.at(turn.place)
         config = AgentConfig(
-            prompt=self.context.prompt(turn),
+            prompt=offer.prompt,
             model=name,
             max_steps=settings.max_steps,
             max_tool_calls=settings.max_tool_calls,
@@ -182,8 +185,7 @@ class Turns:
             tool_result_characters=settings.tool_result_characters,
             user_hash=opaque(turn.user.key),
         )
-        beginning = await self.context.begin(turn)  # first: it waits for MCP servers after a start
-        tools = self.tools()
+        tools = offer.tools
         if turn.kind == "summary":
             # No user began it, so it only reads in its place.
             tools = tuple(tool for tool in tools if tool.reach is Reach.READS_HERE)
@@ -312,6 +314,9 @@ class Turns:
         async with self.database.transaction() as tx:
             if not await turns.end(tx, turn, status=status, now=now, cost=cost):
                 return []
+            used = uses_of(reply.progress.answers)
+            if used and delivery is not None:
+                await tool_choices.count(tx, key_of(turn.place), used, day_of(now))
             keys: list[str] = []
             if delivery is None:
                 keys = await outbox.release_held(tx, turn.message_id, text or None, now)

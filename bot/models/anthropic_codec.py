@@ -1,7 +1,7 @@
 """Maps questions to requests of the Anthropic Messages API, and its messages to answers."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from bot.agent.messages import (
     UserMessage,
     estimate_tokens,
 )
-from bot.models.base import Question
+from bot.models.base import Question, ToolDescription
 from bot.models.client import MALFORMED, estimated_input
 from bot.values import Json
 
@@ -36,6 +36,11 @@ THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
 #: The generation of models that accept an effort and a kind of thinking.
 _CLAUDE_5 = re.compile(r"claude-[a-z]+-5(-|$)")
+
+#: The generations of models that load a tool when a result refers to it.
+_LOADS_TOOLS = re.compile(
+    r"claude-(opus|sonnet|haiku)-4-([5-9]|\d\d(?!\d))|claude-[a-z]+-[5-9](-|$)"
+)
 
 #: Stop reasons that can leave the last tool call incomplete; no call of the answer is made.
 _CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL, StopReason.CONTEXT_FULL})
@@ -63,10 +68,11 @@ def request_for(question: Question, *, thinking: str = "off", streamed: bool = F
     if question.prompt:
         request["system"] = [{"type": "text", "text": question.prompt, "cache_control": _CACHED}]
     if question.tools:
-        request["tools"] = [
-            {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
-            for tool in question.tools
-        ]
+        request["tools"] = [_declared(tool) for tool in question.tools]
+        if _LOADS_TOOLS.search(question.model):
+            request["tools"] += [
+                _declared(tool) | {"defer_loading": True} for tool in question.found
+            ]
         if not question.tools_allowed:
             request["tool_choice"] = {"type": "none"}
     if question.user_hash:
@@ -82,8 +88,13 @@ def request_for(question: Question, *, thinking: str = "off", streamed: bool = F
     return request
 
 
+def _declared(tool: ToolDescription) -> Json:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+
+
 def _messages(question: Question) -> list[Json]:
     written: list[Json] = []
+    loaded = {tool.name for tool in question.found if _LOADS_TOOLS.search(question.model)}
     steps = [
         at
         for at, message in enumerate(question.messages)
@@ -93,7 +104,7 @@ def _messages(question: Question) -> list[Json]:
     cached = {question.history, steps[-1] if steps else 0}
     for number, message in enumerate(question.messages, start=1):
         # The API refuses an empty answer.
-        if content := _content(message, question.model):
+        if content := _content(message, question.model, loaded):
             role = "assistant" if isinstance(message, Answer) else "user"
             written.append({"role": role, "content": content})
         if number in cached and written:
@@ -105,8 +116,14 @@ def _messages(question: Question) -> list[Json]:
     return written
 
 
-def _content(message: Message, model: str) -> list[Json]:
-    """Return the content blocks of a message; empty for an empty answer."""
+def _content(message: Message, model: str, loaded: Container[str]) -> list[Json]:
+    """Return the content blocks of a message; empty for an empty answer.
+
+    Args:
+        message: The message.
+        model: The model that is asked.
+        loaded: The names of the tools that results refer to instead of describing them.
+    """
     blocks: list[Json] = []
     text = ""
     match message:
@@ -123,7 +140,12 @@ def _content(message: Message, model: str) -> list[Json]:
         case ToolResults(results, text):
             for result in results:
                 block: Json = {"type": "tool_result", "tool_use_id": result.call_id}
-                block["content"] = result.text
+                references = [
+                    {"type": "tool_reference", "tool_name": name}
+                    for name in result.found
+                    if name in loaded
+                ]
+                block["content"] = references or result.text
                 if result.failed:
                     block |= {"content": result.text or "It failed.", "is_error": True}
                 blocks.append(block)

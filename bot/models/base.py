@@ -43,6 +43,8 @@ class Question:
         prompt: The system prompt; constant within a conversation, so that it can be cached.
         tools: All tools of the agent, also when tool calls are not allowed: providers refuse a
             history with tool calls without them.
+        found: Tools that results of the messages have found; a model that loads tools on demand
+            gets them declared.
         tools_allowed: `False` for the last step at a limit: the model must answer with text.
         max_tokens: The output token limit.
         effort: The reasoning effort: `low`, `medium`, `high`, `xhigh` or `max`, for models that
@@ -60,6 +62,7 @@ class Question:
     prompt: str
     messages: tuple[Message, ...]
     tools: tuple[ToolDescription, ...] = ()
+    found: tuple[ToolDescription, ...] = ()
     tools_allowed: bool = True
     max_tokens: int = 4096
     effort: str | None = None

@@ -1,6 +1,6 @@
 """Tables of processes, platform connections, and audits."""
 
-from sqlalchemy import Column, Index, Table
+from sqlalchemy import Column, Index, Integer, Table
 
 from db.schema.base import metadata
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime
@@ -75,4 +75,28 @@ audit = Table(
     Column("detail", Text, nullable=False, server_default=""),
     Column("created_at", UtcDateTime, nullable=False),
     Index(None, "created_at"),
+)
+
+# The tools and agents that every request of a place carries.
+place_choices = Table(
+    "place_choices",
+    metadata,
+    Column("place_key", String(700), primary_key=True),
+    Column("day", UtcDateTime, nullable=False),
+    Column("tools", StringList, nullable=False),
+    Column("agents", StringList, nullable=False),
+    # All names between which was chosen.
+    Column("known", StringList, nullable=False),
+    Index(None, "day"),
+)
+
+tool_uses = Table(
+    "tool_uses",
+    metadata,
+    Column("place_key", String(700), primary_key=True),
+    # A tool, or `agent/` and an agent.
+    Column("name", String(100), primary_key=True),
+    Column("day", UtcDateTime, primary_key=True),
+    Column("uses", Integer, nullable=False),
+    Index(None, "day"),
 )

@@ -142,7 +142,10 @@ def problem_with(body: Json) -> str:
         return "tool_choice forces tool use is not compatible with thinking"
     if body.get("thinking", {}).get("type") in {"disabled", "enabled"}:
         return "thinking: this model always thinks"
-    if problem := _problem_of_tools(body.get("tools") or []) or _problem_of_caching(body):
+    tools = body.get("tools") or []
+    if problem := _problem_of_tools(tools) or _problem_of_caching(body):
+        return problem
+    if problem := _problem_of_references(body.get("messages") or [], tools):
         return problem
     turns = _turns(body.get("messages") or [])
     return _problem_of_turns(turns, tools=bool(body.get("tools")))
@@ -153,6 +156,20 @@ def _problem_of_tools(tools: list[Json]) -> str:
         kind = given.get("type", "custom")
         if kind != "custom" and SERVER_TOOLS.get(kind) != given["name"]:
             return f"tools.{number}: Input tag '{kind}' does not match any of the expected tags"
+    if tools and all(given.get("defer_loading") for given in tools):
+        return "At least one tool must have defer_loading=false"
+    return ""
+
+
+def _problem_of_references(messages: list[Json], tools: list[Json]) -> str:
+    """Return the problem of results that refer to tools; only declared ones can be loaded."""
+    known = {given["name"] for given in tools}
+    for message in messages:
+        for block in message["content"] if isinstance(message["content"], list) else ():
+            inner = block.get("content")
+            for each in inner if isinstance(inner, list) else ():
+                if each["type"] == "tool_reference" and each["tool_name"] not in known:
+                    return f"Tool reference '{each['tool_name']}' not found in available tools"
     return ""
 
 

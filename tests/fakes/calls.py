@@ -1,7 +1,25 @@
 """Calls of tools, as the toolbox makes them."""
 
-from bot.values import Clock, Identity, Place, Role
+from typing import Any
+
+from bot.values import Clock, Identity, Place, Role, utc_now
 from skills.base import Reach, Skill, ToolContext
+
+
+def context_of(**given: Any) -> ToolContext:
+    """Return the context of a call by the main agent, for a tool that needs little of it."""
+    user = Identity("discord", "", "alice")
+    around: dict[str, Any] = {
+        "user": user,
+        "role": Role.USER,
+        "place": Place("discord"),
+        "conversation_id": "c1",
+        "work_id": "turn-1",
+        "call_id": "1",
+        "run_id": None,
+        "now": utc_now,
+    }
+    return ToolContext(**(around | given))
 
 
 class Caller:

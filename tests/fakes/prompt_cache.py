@@ -3,12 +3,12 @@
 The rules: the order is tools, system, messages; an entry is written at a breakpoint only; a
 breakpoint reads the longest entry at most 20 blocks back; a prefix below 512 tokens is not cached;
 another model, tool or system prompt changes everything behind it, another `tool_choice` changes the
-messages. Entries never expire here.
+messages. A deferred tool stands where a result first refers to it. Entries never expire here.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bot.agent.messages import Usage
@@ -38,13 +38,15 @@ class Prefix:
 
 def prefixes(body: Json) -> list[Prefix]:
     """Return the prefixes of a request, one for each of its blocks."""
-    blocks = [("tool", tool) for tool in body.get("tools") or ()]
+    tools = body.get("tools") or ()
+    blocks = [("tool", tool) for tool in tools if not tool.get("defer_loading")]
+    deferred = {tool["name"]: tool for tool in tools if tool.get("defer_loading")}
     blocks += [("system", block) for block in body.get("system") or ()]
     for message in body["messages"]:
         content = message["content"]
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
-        blocks += [(message["role"], block) for block in content]
+        blocks += [(message["role"], _loaded(block, deferred)) for block in content]
     automatic = -1
     if body.get("cache_control"):
         kinds = [block.get("type") for _, block in blocks]
@@ -61,6 +63,14 @@ def prefixes(body: Json) -> list[Prefix]:
         marked = "cache_control" in block or at == automatic
         found.append(Prefix(key.hexdigest(), tokens, marked))
     return found
+
+
+def _loaded(block: Json, deferred: Mapping[str, Json]) -> Json:
+    """Return a block with the tools that it refers to."""
+    inner = block.get("content")
+    if not isinstance(inner, list):
+        return block
+    return block | {"content": [deferred.get(each.get("tool_name"), each) for each in inner]}
 
 
 @dataclass(slots=True)

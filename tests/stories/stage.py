@@ -77,7 +77,9 @@ def said(message: Json) -> str:
     texts = []
     for block in content:
         inner = block.get("content", block.get("text", ""))
-        texts.append(inner if isinstance(inner, str) else " ".join(b["text"] for b in inner))
+        texts.append(
+            inner if isinstance(inner, str) else " ".join(b.get("text", "") for b in inner)
+        )
     return "\n".join(texts)
 
 

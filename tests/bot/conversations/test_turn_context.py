@@ -27,7 +27,6 @@ from db.memories import Memory
 from db.outbox import NewOutboxEntry
 from db.rows import place_columns
 from db.turns import Turn
-from tests.fakes.agents import FakeAgents
 from tests.fakes.clock import FakeClock
 from tests.fakes.forgetting import forget
 from tests.fakes.pictures import GIF, PNG
@@ -105,8 +104,6 @@ class Talk:
         return TurnContext(
             database=self.database,
             settings=AgentSettings(context_tokens=tokens),
-            agents=FakeAgents({}),
-            guides=tuple,
             servers_away=self.servers_away,
             place_tools=lambda: ("web_fetch",),
             compaction=Compaction(

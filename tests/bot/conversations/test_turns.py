@@ -14,6 +14,7 @@ from bot.agent.settings import AgentSettings
 from bot.conversations.announcements import Notices
 from bot.conversations.approvals import Approvals
 from bot.conversations.compaction import Compaction
+from bot.conversations.place_offers import PlaceOffers
 from bot.conversations.sharing import ConversationSettings
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
@@ -68,8 +69,6 @@ class Worker:
             context=TurnContext(
                 database=self.database,
                 settings=settings,
-                agents=FakeAgents({}),
-                guides=tuple,
                 servers_away=no_servers,
                 place_tools=tuple,
                 compaction=Compaction(
@@ -82,7 +81,15 @@ class Worker:
                 now=self.clock,
             ),
             settings=settings,
-            tools=tuple,
+            offers=PlaceOffers(
+                database=self.database,
+                settings=settings,
+                agents=FakeAgents({}),
+                guides=tuple,
+                tools=tuple,
+                permissions=Permissions(),
+                now=self.clock,
+            ),
             tool_timeout_seconds=10,
             approver=Approvals(self.database, {}, lambda _: None, events, self.clock),
             permissions=Permissions(),
