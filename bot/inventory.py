@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot import prompt_tokens
 from bot.catalog.agents import AgentCatalog, as_tools, tool_name
 from bot.catalog.skills import SkillCatalog
 from bot.config.model import Config
@@ -21,12 +22,14 @@ class Inventory:
 
     Attributes:
         skills: The skills that do not come with the bot.
+        prompt: The tokens that each request of the main agent carries, in a sentence.
         problems: Broken or unused parts, a sentence each; none prevents the bot from starting.
     """
 
     agents: tuple[str, ...]
     agent_skills: tuple[str, ...]
     skills: tuple[str, ...]
+    prompt: str
     problems: tuple[str, ...]
 
     @property
@@ -36,6 +39,7 @@ class Inventory:
             "Agents": [", ".join(self.agents)],
             "Agent Skills": [", ".join(self.agent_skills) or "none: see `agent_skills.folders`"],
             "Skills": [", ".join(self.skills) or "those that come with the bot"],
+            "Prompt": [self.prompt],
         }
 
 
@@ -69,6 +73,7 @@ def take(config: Config) -> Inventory:
         agents=tuple(agents.by_name),
         agent_skills=tuple(folders.by_name),
         skills=tuple(skill.name for skill in skills),
+        prompt=prompt_tokens.described_in(config, agents, own_tools, skills),
         problems=(
             *agents.problems,
             *folders.problems,

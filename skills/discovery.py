@@ -42,7 +42,13 @@ def imported(kind: str) -> Iterator[Any]:
 @cache
 def names() -> frozenset[str]:
     """Return the names of the skills and their tools, without importing them."""
-    return frozenset(name for source in _declaring().values() for name in _names_in(source))
+    return frozenset(name for module in modules() for name in names_of(module))
+
+
+@cache
+def names_of(module: str) -> frozenset[str]:
+    """Return the names of the skills and tools that a module declares, without importing it."""
+    return frozenset(_names_in(_declaring()[module]))
 
 
 @cache

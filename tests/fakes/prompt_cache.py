@@ -97,21 +97,29 @@ class PromptCache:
         return next((part.tokens for part in back if part.key in self.entries), 0)
 
 
-def paid(bodies: Iterable[Json], *, read_weight: float) -> float:
+def paid(bodies: Iterable[Json], *, read_weight: float, write_weight: float = 1.0) -> float:
     """Return the input tokens that requests cost one after another, weighted."""
     cache = PromptCache()
     usages = [cache.usage(body) for body in bodies]
-    return sum(usage.input + usage.cache_write + read_weight * usage.cache_read for usage in usages)
+    return sum(
+        usage.input + write_weight * usage.cache_write + read_weight * usage.cache_read
+        for usage in usages
+    )
 
 
-def best_possible(bodies: Iterable[Json], *, read_weight: float) -> float:
-    """Return what they would cost if all that an earlier request began with were read."""
+def best_possible(
+    bodies: Iterable[Json], *, read_weight: float, write_weight: float = 1.0
+) -> float:
+    """Return what they would cost if all that an earlier request began with were read.
+
+    All else is written to the cache.
+    """
     seen: set[str] = set()
     cost = 0.0
     for body in bodies:
         parts = prefixes(body)
         known = max((part.tokens for part in parts if part.key in seen), default=0)
         known = known if known >= MINIMUM_TOKENS else 0
-        cost += parts[-1].tokens - known + read_weight * known
+        cost += write_weight * (parts[-1].tokens - known) + read_weight * known
         seen.update(part.key for part in parts)
     return cost

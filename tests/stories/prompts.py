@@ -7,10 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot import prompt_tokens
 from bot.agent.messages import estimate_tokens
 from bot.catalog.agents import AGENTS
 from bot.subagents.limits import SpawnRateLimit, SubagentSettings
 from bot.values import Json
+from skills import discovery
+from skills.shell.settings import ShellSettings
 from tests.fakes.anthropic_server import Reply
 from tests.stories.stage import ALICE, Play, is_run, stage, task_of
 
@@ -52,7 +55,7 @@ async def measured(database_url: str) -> Measured:
     """Let each agent of a bot be asked once, and measure the requests."""
     play = Play(main=[Reply(text="Hello.")], runs={"": []})
     many = SubagentSettings(spawn_rate_limit=SpawnRateLimit(max_requests=100))
-    async with stage(database_url, play, subagents=many) as it:
+    async with stage(database_url, play, subagents=many, shell=ShellSettings()) as it:
         await it.say(ALICE, "Hello")
         await it.outlet.replied()
         for name in sorted(file.stem for file in AGENTS.glob("*.md")):
@@ -90,10 +93,22 @@ def table(found: Measured) -> Iterator[str]:
     yield from (f"{tokens:6,}  {name}" for name, tokens in sorted(found.guides.items()))
 
 
+def for_check(found: Measured) -> str:
+    """Return the file with the tokens that `check` adds up: those of tools and guides."""
+    parts = {"tools": found.prompts[MAIN].tools, "guides": found.guides}
+    lines = ["# Made by `python -m tests.stories.prompts --write`: tokens, estimated."]
+    for part, tokens in parts.items():
+        of_the_bot = (name for name in sorted(tokens) if name in discovery.names())
+        lines += ["", f"[{part}]", *(f"{name} = {tokens[name]}" for name in of_the_bot)]
+    return "\n".join([*lines, ""])
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the table; with `--write`, write the file of `check` as well."""
     with tempfile.TemporaryDirectory() as folder:
         found = asyncio.run(measured(f"sqlite:///{Path(folder) / 'retinue.db'}"))
+    if "--write" in sys.argv:
+        prompt_tokens.FILE.write_text(for_check(found), encoding="utf-8")
     sys.stdout.write("\n".join([*table(found), ""]))
 
 
