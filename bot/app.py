@@ -225,7 +225,14 @@ async def open_bot(
         agents.check_tools(registry.has)
 
         # -- conversations
-        announcements = Announcements(database, outlets, tasks=tasks, worker_id=worker_id, now=now)
+        announcements = Announcements(
+            database,
+            outlets,
+            tasks=tasks,
+            worker_id=worker_id,
+            together=settings.announce_group == "batch",
+            now=now,
+        )
         approvals = Approvals(database, outlets, registry.find, events, now)
         answers = Answers(database, approvals, active_runs.notify, now)
         turns = Turns(
@@ -262,6 +269,7 @@ async def open_bot(
             main=models.for_main,
             notices=notices,
             quote_after=config.catch_up.quote_after,
+            together=settings.announce_group == "batch",
             restarts=restarts,
             worker_id=worker_id,
             now=now,

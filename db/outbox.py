@@ -2,15 +2,15 @@
 
 from collections.abc import Set
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, func, or_, select, update
 
-from bot.values import Identity, Place, short
+from bot.values import UNFINISHED, Identity, Place, short
 from db.database import Transaction
-from db.rows import RowMapper, change, insert_new, owned_by, readable_in
-from db.tables import messages, outbox, subagent_runs
+from db.rows import PLACE, RowMapper, change, insert_new, is_at, owned_by, readable_in
+from db.tables import messages, outbox, subagent_runs, turns
 from db.types import UtcDateTime
 
 
@@ -21,6 +21,8 @@ class OutboxEntry:
     Attributes:
         key: The run's id, or the turn's.
         status: See the table.
+        batch_id: The turn whose results may be announced together; empty for none.
+        send_key: The platform's key of the message that this entry is sent in; empty before.
     """
 
     key: str
@@ -33,6 +35,8 @@ class OutboxEntry:
     status: str
     attempts: int
     maybe_repeated: bool
+    batch_id: str
+    send_key: str
     created_at: datetime
     due_at: datetime
     first_tried_at: datetime | None
@@ -44,6 +48,8 @@ class OutboxEntry:
 
 
 _ENTRIES = RowMapper(OutboxEntry, outbox)
+
+_PLANNED = (outbox.c.key, outbox.c.status, outbox.c.attempts, outbox.c.created_at, outbox.c.due_at)
 
 # Statements of the hot path are built once: building one costs more than running it.
 _GET = _ENTRIES.query.where(outbox.c.key == bindparam("b_key"))
@@ -81,6 +87,7 @@ class NewOutboxEntry:
     text: str
     footer: str = ""
     maybe_repeated: bool = False
+    batch_id: str = ""
 
 
 _NEW = RowMapper(NewOutboxEntry, outbox)
@@ -99,10 +106,99 @@ async def get(tx: Transaction, key: str) -> OutboxEntry | None:
     return await _ENTRIES.first(tx, _GET, {"b_key": key})
 
 
-async def claim(tx: Transaction, key: str, worker_id: str, now: datetime) -> OutboxEntry | None:
-    """Claim an item for sending; `None` if it is not due, or another process is sending it."""
-    taken = await tx.execute(_CLAIM, {"b_key": key, "b_worker": worker_id, "b_now": now})
-    return await get(tx, key) if taken.rowcount else None
+async def claim(
+    tx: Transaction, key: str, worker_id: str, now: datetime, *, together: bool = False
+) -> list[OutboxEntry]:
+    """Claim an item for sending; none if it is not due, or another process is sending it.
+
+    Args:
+        tx: The transaction.
+        key: The item.
+        worker_id: The process that sends it.
+        now: The time.
+        together: Whether to claim the due items of its batch as well. They are sent as one message,
+            whose key is stored before it: after a crash the same items are sent under it again.
+
+    Returns:
+        The items in the order in which their runs were asked for.
+    """
+    if not (await tx.execute(_CLAIM, {"b_key": key, "b_worker": worker_id, "b_now": now})).rowcount:
+        return []
+    item = await get(tx, key)
+    if item is None or not item.batch_id or not (together or item.send_key):
+        return [item] if item else []
+    same = (
+        outbox.c.batch_id == item.batch_id,
+        outbox.c.batch_id != "",
+        outbox.c.user_id == item.user.key,
+        outbox.c.send_key == item.send_key,
+        *is_at(outbox, item.place, *PLACE),
+    )
+    # Items that another process claims at this moment are sent by that one.
+    due = (outbox.c.status.in_(("pending", "waiting")), outbox.c.due_at <= now)
+    mates = select(outbox.c.key).where(*same, *due).with_for_update(skip_locked=True)
+    keys = [*await tx.scalars(mates)]
+    if keys:
+        values = {"status": "sending", "worker_id": worker_id, "attempts": outbox.c.attempts + 1}
+        first = func.coalesce(outbox.c.first_tried_at, now)
+        await change(tx, outbox, outbox.c.key.in_(keys), **values, first_tried_at=first)
+    send_key = item.send_key or key
+    keys = [key, *keys]
+    await change(tx, outbox, outbox.c.key.in_(keys), send_key=send_key)
+    asked_first = (subagent_runs.c.number, outbox.c.key)
+    query = _ENTRIES.query.join(subagent_runs, subagent_runs.c.id == outbox.c.run_id)
+    claimed = query.where(outbox.c.key.in_(keys)).order_by(*asked_first)
+    return await _ENTRIES.all(tx, claimed)
+
+
+#: The longest time that a result waits for the others of its batch.
+TOGETHER = timedelta(seconds=120)
+#: The longest time that a result waits for the end of the turn that started its run.
+SPOKEN = timedelta(seconds=60)
+
+
+async def plan(tx: Transaction, batch_id: str, now: datetime, *, together: bool) -> list[str]:
+    """Set the times at which the waiting results of a batch are due; return the keys due now.
+
+    A result waits for the turn that started its run, and for the other runs of the turn; what comes
+    after the first message of a batch waits for no others.
+
+    Args:
+        tx: The transaction.
+        batch_id: The turn.
+        now: The time.
+        together: Whether the results of a turn are announced in one message: then one of its keys
+            is returned.
+    """
+    if not batch_id:
+        return []
+    # The row of the turn is locked, so that its end plans after this transaction.
+    this = select(turns.c.status).where(turns.c.id == batch_id).with_for_update(read=True)
+    speaks = await tx.scalar(this) in {"queued", "running"}
+    of_batch = (outbox.c.batch_id == batch_id, outbox.c.batch_id != "")
+    rows = (await tx.execute(select(*_PLANNED).where(*of_batch))).all()
+    waiting = [row for row in rows if row.status == "pending" and not row.attempts]
+    if not waiting:
+        return []
+    runs = (subagent_runs.c.batch_id == batch_id, subagent_runs.c.batch_id != "")
+    open_runs = select(subagent_runs.c.id).where(
+        *runs,
+        subagent_runs.c.mode == "async",
+        subagent_runs.c.announce == "result",
+        subagent_runs.c.status.in_(UNFINISHED),
+    )
+    first_message = len(waiting) == len(rows)
+    waits = together and first_message and await tx.scalar(open_runs.limit(1)) is not None
+    until = min(row.created_at for row in waiting) + TOGETHER
+    due: list[str] = []
+    for row in waiting:
+        spoken = row.created_at + SPOKEN if speaks else now
+        at = max(now, spoken, until if waits else now)
+        if at == now:
+            due.append(row.key)
+        if at != row.due_at:
+            await change(tx, outbox, outbox.c.key == row.key, due_at=at)
+    return due[:1] if together else due
 
 
 async def delivered(tx: Transaction, key: str, message_ids: list[str], now: datetime) -> None:
@@ -194,6 +290,8 @@ async def retry_blocked(tx: Transaction, key: str, user_id: str, now: datetime) 
     """Retry a blocked item of this user, with its attempts reset."""
     this = (outbox.c.key == key, outbox.c.user_id == user_id, outbox.c.status == "blocked")
     values = {"status": "pending", "due_at": now, "attempts": 0, "first_tried_at": None}
+    # Another message than before, which may have held other items as well.
+    values |= {"send_key": "", "batch_id": ""}
     return await change(tx, outbox, *this, **values)
 
 
@@ -205,12 +303,26 @@ async def dismiss(tx: Transaction, key: str, user_id: str) -> bool:
 
 
 async def due(
-    tx: Transaction, platforms: list[str], now: datetime, *, limit: int = 100
+    tx: Transaction,
+    platforms: list[str],
+    now: datetime,
+    *,
+    together: bool = False,
+    limit: int = 100,
 ) -> list[str]:
-    """Return the keys of the items that are due on these platforms, oldest first."""
+    """Return the keys of the items that are due on these platforms, oldest first.
+
+    Of items that are sent in one message only one is returned, so that two processes do not send
+    parts of it.
+    """
     here = (outbox.c.status == "pending", outbox.c.channel.in_(platforms))
-    query = select(outbox.c.key).where(*here, outbox.c.due_at <= now)
-    return list(await tx.scalars(query.order_by(outbox.c.due_at).limit(limit)))
+    columns = (outbox.c.key, outbox.c.batch_id, outbox.c.send_key)
+    query = select(*columns).where(*here, outbox.c.due_at <= now)
+    rows = await tx.execute(query.order_by(outbox.c.due_at, outbox.c.key).limit(limit))
+    found: dict[tuple[str, ...], str] = {}
+    for key, batch_id, send_key in rows:
+        found.setdefault((batch_id, send_key) if together and batch_id else (key,), key)
+    return list(found.values())
 
 
 async def waiting_for(tx: Transaction, user_id: str) -> list[str]:

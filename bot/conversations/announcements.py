@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
@@ -24,6 +24,7 @@ FIRST_WAIT = timedelta(seconds=15)
 LONGEST_WAIT = timedelta(minutes=5)
 GIVE_UP_AFTER = timedelta(minutes=30)
 SEND_SECONDS = 60.0
+TOGETHER = "✅ {} sub-agents completed"
 HELD_AT_MOST = timedelta(minutes=5)
 
 
@@ -35,6 +36,7 @@ class Announcements:
     counts as possibly delivered: it is sent at most once more, marked as a possible duplicate.
 
     Attributes:
+        together: Whether the results of the runs that a turn started are sent in one message.
         under_way: The keys of the items that this process claims or sends.
     """
 
@@ -43,6 +45,7 @@ class Announcements:
     tasks: Tasks
     worker_id: str
     now: Clock
+    together: bool = True
     under_way: set[str] = field(default_factory=set)
 
     def on_due(self, event: AnnouncementDue) -> None:
@@ -50,42 +53,56 @@ class Announcements:
         self.tasks.start(self.deliver(event.key), name=f"deliver {event.key}")
 
     async def deliver(self, key: str) -> bool:
-        """Make one attempt to deliver an item; return True if it arrived."""
+        """Make one attempt to deliver an item; return True if it arrived.
+
+        Due items of its batch are delivered with it, in one message.
+        """
         if key in self.under_way:
             return False
+        keys = {key}
         self.under_way.add(key)
         try:
             async with self.database.transaction() as tx:
-                item = await outbox.claim(tx, key, self.worker_id, self.now())
-                run_id = item.run_id if item else None
-                stopper = await users.stopper_of(tx, run_id) if run_id else None
-                run = await runs.get(tx, run_id) if run_id else None
+                items = await outbox.claim(
+                    tx, key, self.worker_id, self.now(), together=self.together
+                )
+                # Before the commit: a claimed item that is not under way counts as forgotten.
+                keys |= {item.key for item in items}
+                self.under_way.update(keys)
+                alone = items[0].run_id if len(items) == 1 else None
+                stopper = await users.stopper_of(tx, alone) if alone else None
+                run = await runs.get(tx, alone) if alone else None
             resumable = run is not None and run.status.resumable
-            return item is not None and await self._send(item, stopper, resumable=resumable)
+            return bool(items) and await self._send(items, stopper, resumable=resumable)
         finally:
-            self.under_way.discard(key)
+            self.under_way.difference_update(keys)
 
-    async def _send(self, item: OutboxEntry, stopper: User | None, *, resumable: bool) -> bool:
+    async def _send(
+        self, items: Sequence[OutboxEntry], stopper: User | None, *, resumable: bool
+    ) -> bool:
+        item = items[0]
         outlet = self.outlets.get(item.place.platform)
         if outlet is None:
-            await self._failed(item, DeliveryError("This process does not serve that platform."))
+            await self._failed(items, DeliveryError("This process does not serve that platform."))
             return False
+        several = len(items) > 1
         announcement = Announcement(
-            key=item.key,
+            key=item.send_key or item.key,
             place=item.place,
             owner=item.user,
-            title=item.title,
-            text=item.text,
-            footer=item.footer,
-            maybe_repeated=item.maybe_repeated,
+            title=TOGETHER.format(len(items)) if several else item.title,
+            text="\n\n".join(map(_part, items)) if several else item.text,
+            footer="" if several else item.footer,
+            maybe_repeated=any(each.maybe_repeated for each in items),
             stopped_by=Stopper(stopper.identity, shown_name(stopper)) if stopper else None,
             resumable=item.run_id or "" if resumable else "",
+            results=tuple((each.run_id, each.text) for each in items if each.run_id),
         )
         try:
             async with asyncio.timeout(SEND_SECONDS):
                 delivered = await outlet.announce(announcement)
         except NotPresentError:
-            await self._store(lambda tx: outbox.wait(tx, item))
+            await self._store(items, outbox.wait)
             return False
         except Exception as error:
             if isinstance(error, DeliveryError):
@@ -95,13 +112,17 @@ class Announcements:
             else:
                 log.exception("The delivery of %s failed", item.key)
                 failure = DeliveryError(type(error).__name__, fate_unknown=True)
-            await self._failed(item, failure)
+            await self._failed(items, failure)
             return False
-        message_ids = list(delivered.message_ids)
-        await self._store(lambda tx: outbox.delivered(tx, item.key, message_ids, self.now()))
+        ids, now = list(delivered.message_ids), self.now()
+        await self._store(items, lambda tx, each: outbox.delivered(tx, each.key, ids, now))
         return True
 
-    async def _store(self, change: Callable[[Transaction], Awaitable[None]]) -> None:
+    async def _store(
+        self,
+        items: Sequence[OutboxEntry],
+        change: Callable[[Transaction, OutboxEntry], Awaitable[None]],
+    ) -> None:
         """Store the outcome of a send, with retries while the database is unreachable.
 
         An item without a stored outcome counts as possibly sent, and would be sent again.
@@ -109,24 +130,28 @@ class Announcements:
 
         async def write() -> None:
             async with self.database.transaction() as tx:
-                await change(tx)
+                for item in items:
+                    await change(tx, item)
 
         await patiently(write, seconds=inf)
 
-    async def _failed(self, item: OutboxEntry, error: DeliveryError) -> None:
-        now = self.now()
+    async def _failed(self, items: Sequence[OutboxEntry], error: DeliveryError) -> None:
+        item, now = items[0], self.now()
         tried_for = now - (item.first_tried_at or now)
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** max(0, item.attempts - 1))
         wait = max(wait, timedelta(seconds=min(error.retry_after_seconds, 3_600)))
         hopeless = error.permanent or tried_for + wait > GIVE_UP_AFTER
-        twice_unknown = error.fate_unknown and item.maybe_repeated
+        twice_unknown = error.fate_unknown and any(each.maybe_repeated for each in items)
         if hopeless or twice_unknown:
-            await self._store(lambda tx: outbox.block(tx, item, error=str(error)))
+            await self._store(items, lambda tx, each: outbox.block(tx, each, error=str(error)))
             log.warning("The announcement %s is blocked: %s", item.key, error)
             return
         due, unknown = now + wait, error.fate_unknown
         await self._store(
-            lambda tx: outbox.retry(tx, item, due_at=due, error=str(error), maybe_repeated=unknown)
+            items,
+            lambda tx, each: outbox.retry(
+                tx, each, due_at=due, error=str(error), maybe_repeated=unknown
+            ),
         )
 
     async def deliver_waiting(self, user: Identity) -> None:
@@ -141,9 +166,15 @@ class Announcements:
         now = self.now()
         async with self.database.transaction() as tx:
             await outbox.release_held_before(tx, now - HELD_AT_MOST, now)
-            keys = await outbox.due(tx, list(self.outlets), now)
+            keys = await outbox.due(tx, list(self.outlets), now, together=self.together)
         for key in keys:
             self.on_due(AnnouncementDue(key=key))
+
+
+def _part(item: OutboxEntry) -> str:
+    """Return one result of several, with its title and footer."""
+    footer = f"_{item.footer}_" if item.footer else ""
+    return "\n\n".join(filter(None, (f"**{item.title}**", item.text, footer)))
 
 
 @dataclass(frozen=True, slots=True)

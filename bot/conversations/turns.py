@@ -52,6 +52,7 @@ class Turns:
         active: The turns at work in this process.
         main: Returns the provider and the model for the choice of a conversation, if any.
         quote_after: The age of a message from which on its answer quotes it.
+        together: Whether the results of the runs that a turn started are announced together.
     """
 
     database: Database
@@ -69,6 +70,7 @@ class Turns:
     main: Callable[[str], tuple[Model, str]]
     notices: Notices
     quote_after: timedelta
+    together: bool
     restarts: Restarts
     worker_id: str
     now: Clock
@@ -317,7 +319,8 @@ class Turns:
             used = uses_of(reply.progress.answers)
             if used and delivery is not None:
                 await tool_choices.count(tx, key_of(turn.place), used, day_of(now))
-            keys: list[str] = []
+            # Results of its runs wait for its reply; without a call it has started none.
+            keys = await outbox.plan(tx, turn.id if used else "", now, together=self.together)
             if delivery is None:
                 keys = await outbox.release_held(tx, turn.message_id, text or None, now)
                 if not (text and keys):
@@ -346,7 +349,7 @@ class Turns:
                 maybe_repeated=delivery is DeliveryStatus.UNKNOWN,
             )
             await outbox.put(tx, item, now)
-            return [turn.id]
+            return [*keys, turn.id]
 
     async def _release(self, turn: Turn, reply: TurnReply) -> None:
         """Release the turn to another process, since this process drains."""

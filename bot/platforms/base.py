@@ -105,6 +105,7 @@ class Announcement:
         footer: One line in small type (tokens, time).
         stopped_by: The user who stopped the run, unless that was its owner. Is not pinged.
         resumable: The id of the run that a new run could continue; empty for none.
+        results: The runs that it reports, with the text of each, in order.
     """
 
     key: str
@@ -116,6 +117,7 @@ class Announcement:
     maybe_repeated: bool = False
     stopped_by: Stopper | None = None
     resumable: str = ""
+    results: tuple[tuple[str, str], ...] = ()
 
 
 class Weight(StrEnum):

@@ -89,21 +89,22 @@ class Endings:
         self._publish_admitted(promoted)
         for question_id in withdrawn:
             publish(QuestionSettled(question_id=question_id))
-        if due:
-            publish(AnnouncementDue(key=over.id))
+        for key in due:
+            publish(AnnouncementDue(key=key))
         if woken:
             place = over.place
             publish(TurnWaiting(conversation_id=over.conversation_id, platform=place.platform))
         return over
 
-    async def _announce(self, tx: Transaction, run: Run, wrapped: str) -> tuple[bool, bool]:
+    async def _announce(self, tx: Transaction, run: Run, wrapped: str) -> tuple[list[str], bool]:
         """Put the announcement of a background run into the outbox.
 
         Returns:
-            Two flags: the announcement is due now; a turn was added to summarise held results.
+            The keys of the announcements that are due now; True if a turn was added to summarise
+            held results.
         """
         if run.mode != "async":
-            return False, False
+            return [], False
         unread = len(await run_messages.unread(tx, run.id))
         message_id = ""
         if run.conversation_id and await conversations.hold(tx, run.conversation_id):
@@ -117,7 +118,7 @@ class Endings:
                 foreign=True,
             )
         if run.announce == "silent":
-            return False, False
+            return [], False
         worded = run.announce == "summary" and bool(message_id)
         held = worded and run.status is RunStatus.COMPLETED
         item = outbox.NewOutboxEntry(
@@ -128,12 +129,19 @@ class Endings:
             title=wording.title(run),
             text=wording.report(run, unread=unread),
             footer=wording.footer(run),
+            # Failures are not held back.
+            batch_id=run.batch_id if run.status is RunStatus.COMPLETED and not worded else "",
         )
         await outbox.put(tx, item, self.now(), status="held" if held else "pending")
-        if not worded or await runs.unfinished_in_batch(tx, run):
-            return not held, False
+        due = [] if held or item.batch_id else [run.id]
+        if not worded:
+            together = self.settings.announce_group == "batch"
+            planned = await outbox.plan(tx, run.batch_id, self.now(), together=together)
+            return [*due, *planned], False
+        if await runs.unfinished_in_batch(tx, run):
+            return due, False
         if not held and not await outbox.any_held(tx, run.id):
-            return True, False
+            return due, False
         # A turn of the main agent summarises the held announcements.
         user = await users.get(tx, run.user_id)
         if user is None:
@@ -147,7 +155,7 @@ class Endings:
             now=self.now(),
             kind="summary",
         )
-        return not held, True
+        return due, True
 
     async def promote(self) -> None:
         """Admit queued runs to free slots, for instance after a change of the caps or a crash."""

@@ -77,6 +77,11 @@ class SubagentSettings(Settings):
     max_depth: int = Field(1, ge=1, le=3)
     """1: a run cannot start runs. More: how deep runs may nest."""
 
+    announce_group: Literal["batch", "each"] = "batch"
+    """batch: the results of the runs that one turn started are announced in one message, at most
+    two minutes after the first. each: every result has a message of its own.
+    """
+
     max_questions_per_run: int = Field(3, ge=0, le=20)
     """Questions that a run may ask its user; 0: none."""
 

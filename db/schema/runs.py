@@ -210,6 +210,10 @@ outbox = Table(
     Column("worker_id", String(64), nullable=False, server_default=""),
     Column("last_error", Text, nullable=False, server_default=""),
     Column("message_ids", JsonDocument, nullable=False, server_default=text("'[]'")),
+    # The turn that started the run, if the result may be announced together with those of others.
+    Column("batch_id", String(36), nullable=False, server_default=""),
+    # The platform's idempotency key of a message for several items; empty before it is sent.
+    Column("send_key", String(36), nullable=False, server_default=""),
     Column("created_at", UtcDateTime, nullable=False),
     Column("due_at", UtcDateTime, nullable=False),
     Column("first_tried_at", UtcDateTime),
@@ -222,4 +226,5 @@ outbox = Table(
     Index(None, "user_id", "status"),
     Index(None, "run_id"),
     Index(None, "created_at"),
+    index_where("ix_outbox_batch_id", "batch_id", "batch_id <> ''"),
 )

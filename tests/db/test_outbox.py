@@ -23,7 +23,7 @@ async def claim(
     database: Database, key: str, clock: FakeClock, worker: str = "w1"
 ) -> OutboxEntry | None:
     async with database.transaction() as tx:
-        return await outbox.claim(tx, key, worker, clock())
+        return next(iter(await outbox.claim(tx, key, worker, clock())), None)
 
 
 async def book(database: Database, key: str, clock: FakeClock) -> None:

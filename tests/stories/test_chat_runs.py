@@ -11,7 +11,7 @@ from bot.values import Json, RunStatus
 from db import tables
 from tests.fakes.anthropic_server import Reply
 from tests.stories.chats import Chat, ChatWay, Shown, Talk, new_chat
-from tests.stories.stage import Gate, Play, call, card_is_kept, change, newest_run
+from tests.stories.stage import Gate, Play, call, calls, card_is_kept, change, newest_run
 
 HELLO = {"message": "I am Alice."}
 
@@ -59,6 +59,34 @@ async def test_a_run_has_one_card_that_is_edited_and_its_result_notifies_its_own
         assert over.edits >= 1
         assert over.buttons == ("Log",)
         assert result != card
+        assert result.pings == {"alice"}
+        assert chat.pings() == ["alice"]
+
+
+async def test_results_of_one_turn_come_in_one_message_with_one_notification(
+    chat_way: ChatWay,
+) -> None:
+    tasks = ("Dig the north field", "Dig the south field")
+    play = Play(
+        main=[
+            calls(*(("sessions_spawn", {"task": task, "label": task}) for task in tasks)),
+            Reply(text="Started both."),
+        ],
+        runs={
+            "north": [call("wait_here"), Reply(text="Found gold.")],
+            "south": [Reply(text="Found silver.")],
+        },
+    )
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "Dig, please.")
+        await chat.reads(talk, "Started both.")
+        await chat.card(talk, "south", "completed")
+        assert "silver" not in str(chat.pings())
+        chat.gate.opened.set()
+
+        result = await chat.reads(talk, "Found gold.")
+        assert "Found silver." in result.text
+        assert result.text.index("Found gold.") < result.text.index("Found silver.")
         assert result.pings == {"alice"}
         assert chat.pings() == ["alice"]
 

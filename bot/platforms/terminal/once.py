@@ -15,7 +15,6 @@ from bot.platforms.terminal.people import PLATFORM, identity_of
 from bot.platforms.terminal.plain import Pipe, everything_was_said
 from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.surface import FinalReply, Printable
-from bot.platforms.terminal.texts import run_id_in
 from bot.values import Identity, Json, RunStatus
 
 
@@ -73,8 +72,8 @@ class Output:
                 return self._answer(text, item, as_shown, failed=failed)
             case CommandReply(text=text) if item.failed or not self._results_only:
                 return self._answer(text, item, as_shown, failed=item.failed)
-            case Announcement() if (run_id := run_id_in(item.key)) in self._ended:
-                self._results[run_id] = item.text
+            case Announcement(results=results) if any(run in self._ended for run, _ in results):
+                self._results.update(results)
                 if self._results_only:
                     return self._answer(item.text, FinalReply(item.text), as_shown, failed=False)
                 return self._answers.show(item, as_shown)

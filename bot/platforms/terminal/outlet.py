@@ -20,7 +20,7 @@ from bot.platforms.messages import PastMessage
 from bot.platforms.terminal.people import PLATFORM
 from bot.platforms.terminal.state import OpenReply, TerminalState
 from bot.platforms.terminal.surface import FinalReply, Notice
-from bot.platforms.terminal.texts import run_id_in, unanswered
+from bot.platforms.terminal.texts import unanswered
 from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,8 @@ class TerminalOutlet:
             NotPresentError: The owner is not at the prompt.
         """
         await self._state.surface_for(announcement.owner).show(announcement)
-        self._state.announced(run_id_in(announcement.key))
+        for run_id, _ in announcement.results:
+            self._state.announced(run_id)
         return Delivered((announcement.key,))
 
     def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:

@@ -1,7 +1,5 @@
 """The terminal's own texts, labels and hints (pure)."""
 
-import re
-
 from bot.agent.sanitizer import one_line
 from bot.platforms.base import NO, YES, Announcement, Choice, Confirmation, Settlement
 from bot.platforms.messaging.texts import LONGEST_LABEL, MOST_TO_PICK, one_of
@@ -21,8 +19,6 @@ OWN_HELP = """
 - Alt-Enter: a new line inside a message
 - `/quit` or Ctrl-D: leave; what is going on is resumed at the next start
 """
-
-_RUN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 def welcome(user: Identity, model_name: str) -> str:
@@ -56,18 +52,12 @@ def prompt_of(user: Identity | None) -> str:
     return "> " if user.account == DEFAULT_NAME else f"{user.account}> "
 
 
-def run_id_in(key: str) -> str:
-    """Return the run's id from an announcement's key; empty if the key contains none."""
-    found = _RUN_ID.search(key)
-    return found.group() if found else ""
-
-
 def title_of(announcement: Announcement) -> str:
     """Return the one-line title of an announcement; a run's includes the run's short id."""
     title = one_line(announcement.title)
-    run_id = run_id_in(announcement.key)
-    if not run_id:
+    if len(announcement.results) != 1:
         return title
+    [(run_id, _)] = announcement.results
     number = "" if short(run_id) in title else f" ({short(run_id)})"
     return f"Subagent Result: {title}{number}" if title else f"Subagent Result{number}"
 

@@ -26,7 +26,6 @@ from bot.platforms.terminal.texts import (
     footer_of,
     number_of,
     prompt_of,
-    run_id_in,
     title_of,
 )
 from bot.values import short
@@ -152,9 +151,8 @@ def _markdown(text: str) -> SafeMarkdown:
 
 
 def _panel(announcement: Announcement) -> RenderableType:
-    run_id = run_id_in(announcement.key)
     body: RenderableType = _markdown(announcement.text)
-    if run_id:
+    for run_id, _ in announcement.results[:1]:
         body = _Cut(body, PANEL_LINES, f"/subagents log {short(run_id)} shows all.")
     parts = [body]
     if announcement.maybe_repeated:

@@ -96,6 +96,7 @@ class Worker:
             main=lambda _: (self.model, "model"),
             notices=Notices({}, self.tasks),
             quote_after=timedelta(hours=1),
+            together=True,
             restarts=Restarts(self.tasks),
             worker_id="worker",
             now=self.clock,

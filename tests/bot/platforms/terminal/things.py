@@ -81,6 +81,7 @@ def announcement(
         footer=footer,
         maybe_repeated=maybe_repeated,
         stopped_by=stopped_by,
+        results=((key, text),) if key == RUN else (),
     )
 
 
