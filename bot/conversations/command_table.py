@@ -59,7 +59,7 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
         ChatCommand(
             _RUNS,
             "stop",
-            "Stop a run; you get what it has so far",
+            "Stop a run, or with ID+ all that were started with it; you get what there is so far",
             (_RUN_OR_ALL,),
             handler=run_commands.stop,
             aliases=("kill",),

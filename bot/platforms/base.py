@@ -66,6 +66,8 @@ class RunCard:
         message_id: The id of the message that showed the card before a restart; empty for none.
         stopped_by: The display name of the admin who stopped the run; empty for its owner.
         degraded: The run completed, but all of its tool calls were refused or failed.
+        batch: The id of the turn that started the run: the runs of a batch share a message. Empty
+            for a run with a message of its own.
     """
 
     run_id: str
@@ -85,6 +87,7 @@ class RunCard:
     message_id: str = ""
     stopped_by: str = ""
     degraded: bool = False
+    batch: str = ""
 
     @property
     def earlier_steps(self) -> int:

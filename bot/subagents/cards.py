@@ -41,6 +41,7 @@ def card_of(run: Run, owner: Identity) -> RunCard:
         awaited=run.mode == "sync",
         message_id=run.card_message_id,
         degraded=run.degraded,
+        batch=run.batch_id if run.mode == "async" else "",
     )
 
 
@@ -61,11 +62,19 @@ class Cards:
     _held_back: set[str] = field(default_factory=set)
     _paused: set[str] = field(default_factory=set)
 
+    def has(self, run_id: str) -> bool:
+        """Return True if this process shows the card of a run that has not ended."""
+        return run_id in self._cards
+
     def track(self, run: Run, owner: Identity) -> None:
         """Create the card of a run, unless it exists."""
         if run.id in self._cards:
             return
-        card = self._cards[run.id] = card_of(run, owner)
+        card = card_of(run, owner)
+        if run.status.final:
+            self.show(card)
+            return
+        self._cards[run.id] = card
         if card.awaited and not card.message_id:
             self._held_back.add(run.id)
             self.later(QUICK_SECONDS, lambda: self._reveal(run.id))

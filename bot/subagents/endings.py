@@ -68,9 +68,15 @@ class Endings:
             due, woken = await self._announce(tx, over, wrapped)
             # A card from before a restart, which this process has not updated yet.
             owner = await users.get(tx, over.user_id) if over.card_message_id else None
+            shown = owner is None or self.cards.has(over.id)
+            batch = [] if shown else await runs.in_batch(tx, over)
             promoted = await admission.promote(tx, self.settings.slots, self.now())
         if owner is not None:
-            self.cards.track(replace(over, status=run.status), owner.identity)
+            for each in (*(one for one in batch if one.id != over.id), over):
+                self.cards.track(
+                    replace(over, status=run.status) if each.id == over.id else each,
+                    owner.identity,
+                )
         publish = self.events.publish
         known = {"run_id": over.id, "user_id": over.user_id}
         publish(RunStatusChanged(**known, old=run.status, new=over.status))

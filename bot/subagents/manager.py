@@ -1,9 +1,11 @@
 """Admits, delegates, resumes, messages and stops runs."""
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from bot.agent.plain import plain
 from bot.agent.sanitizer import stored
@@ -46,6 +48,8 @@ from db.runs import NewRun, Run
 log = logging.getLogger(__name__)
 
 MAX_MESSAGE = 4000
+#: The handle of all runs that were started together with a run.
+_BATCH = re.compile(r"(?P<run>[0-9a-f-]{4,36})\+")
 LONGEST_WAIT_SECONDS = 6 * 3600.0
 
 
@@ -257,6 +261,8 @@ class SubagentManager:
     async def stop(self, handle: str, caller: Caller) -> list[Run]:
         """Stop a run, or `all` runs of the caller, and return the runs that were stopped.
 
+        The id of a run with a `+` means the run and all others that its turn started.
+
         A run that has begun is cancelled at once in this process and within 2 s in another. A run
         that has not begun has ended when this returns.
 
@@ -271,7 +277,18 @@ class SubagentManager:
                     tx, scope.owner, parent=caller.run_id, read_in=scope.read_in
                 )
         else:
-            wanted = [await self.records.find(handle, caller, action="stop")]
+            together = _BATCH.fullmatch(handle.strip())
+            run = await self.records.find(
+                together["run"] if together else handle, caller, action="stop"
+            )
+            wanted = [run]
+            if together:
+                async with self.database.snapshot() as tx:
+                    others = await runs.in_batch(tx, run)
+                going = [each for each in others if each.id != run.id and not each.status.final]
+                # Each is looked up, so that an admin's access to it is recorded.
+                find = partial(self.records.find, caller=caller, action="stop")
+                wanted += [await find(each.id) for each in going]
         # The last stop completes the command: after an earlier crash the rest is stopped again.
         stopped = [await self._stop(run, caller, last=run is wanted[-1]) for run in wanted]
         return [run for run in stopped if run is not None]

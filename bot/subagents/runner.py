@@ -109,6 +109,7 @@ class Runner:
     async def _claim(self, run_id: str) -> tuple[Run, Identity, bool] | None:
         """Begin an attempt; return the run, its owner, and True if a message waits for it."""
         run = owner = None
+        batch: Sequence[Run] = ()
         unread: Sequence[tuple[str, str]] = ()
         async with self.database.transaction() as tx:
             before = await runs.get(tx, run_id)
@@ -128,6 +129,9 @@ class Runner:
                 )
                 owner = await users.get(tx, before.user_id)
                 unread = await run_messages.unread(tx, run_id)
+                # A message from an earlier process, or another one, that shows the whole batch.
+                if run is not None and run.card_message_id and not self.cards.has(run_id):
+                    batch = await runs.in_batch(tx, run)
         if waits:
             await self.restarts.wait(run_id)
             return await self._claim(run_id)
@@ -138,6 +142,8 @@ class Runner:
             outcome = await self.stored_outcome(run, Outcome(status=RunStatus.LOST))
             await self._shielded(self._end(run, outcome))
             return None
+        for each in batch:
+            self.cards.track(run if each.id == run.id else each, owner.identity)
         self.cards.track(run, owner.identity)
         known = {"run_id": run.id, "user_id": run.user_id}
         self.events.publish(RunStatusChanged(old=before.status, new=run.status, **known))

@@ -40,7 +40,7 @@ WITH_ICON: dict[str, Callable[[Run], str]] = {
 }
 #: Where it is said in a sentence or a line of a list.
 IN_WORDS: dict[str, Callable[[Run], str]] = {
-    "notification of Slack": lambda run: slack.card_notice(card_of(run, ALICE)),
+    "notification of Slack": lambda run: slack.card_notice([card_of(run, ALICE)]),
     "run that continues it": named_state,
     "log": ending_line,
 }

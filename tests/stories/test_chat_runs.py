@@ -9,7 +9,7 @@ import pytest
 from bot.conversations.access import AccessSettings
 from bot.values import Json, RunStatus
 from db import tables
-from tests.fakes.anthropic_server import Reply
+from tests.fakes.anthropic_server import Call, Reply
 from tests.stories.chats import Chat, ChatWay, Shown, Talk, new_chat
 from tests.stories.stage import Gate, Play, call, calls, card_is_kept, change, newest_run
 
@@ -89,6 +89,83 @@ async def test_results_of_one_turn_come_in_one_message_with_one_notification(
         assert result.text.index("Found gold.") < result.text.index("Found silver.")
         assert result.pings == {"alice"}
         assert chat.pings() == ["alice"]
+
+
+async def test_the_final_answer_stands_below_the_cards_of_its_turn(chat_way: ChatWay) -> None:
+    spawn = Call("sessions_spawn", {"task": "Dig", "label": "digging"})
+    play = Play(
+        main=[
+            Reply(text="I look for a spade.\n\nIt takes a while.", calls=(Call("wait_here", {}),)),
+            Reply(text="I dig now.", calls=(spawn,)),
+            call("whiteboard_list", run_id="last"),
+            Reply(text="All is under way."),
+        ],
+        runs={"Dig": [Reply(text="Dug.")]},
+    )
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "Dig, please.")
+        await chat.reads(talk, "I look")
+        chat.gate.opened.set()
+        await chat.card(talk, "digging", "completed")
+        await chat.reads(talk, "All is under way.")
+        await chat.reads(talk, "Dug.")
+
+        texts = chat.texts(talk)
+        at = {word: [word in text for text in texts].index(True) for word in ("digging", "under")}
+        assert at["digging"] < at["under"]
+        assert sum("under way" in text for text in texts) == 1
+        assert not any(text.startswith("I look") for text in texts[: at["under"]])
+
+
+def two_fields() -> Play:
+    """Return a play in which one turn starts two runs, which wait at the gate."""
+    tasks = ("Dig the north field", "Dig the south field")
+    return Play(
+        main=[
+            calls(*(("sessions_spawn", {"task": task, "label": task}) for task in tasks)),
+            Reply(text="Started both."),
+        ],
+        runs={word: [call("wait_here"), Reply(text="Dug.")] for word in ("north", "south")},
+    )
+
+
+async def test_runs_of_one_turn_share_a_card_with_buttons_for_one_and_for_all(
+    chat_way: ChatWay,
+) -> None:
+    async with new_chat(chat_way) as chat, chat.bot(two_fields()):
+        talk = await chat.ask("alice", "Dig, please.")
+        await chat.gate.held(2)
+        card = await chat.card(talk, "north", "2 sub-agents")
+        assert await chat.card(talk, "south") == card
+        assert card.buttons == ("Stop", "Stop", "Stop all")
+
+        answer = await chat.click("bob", card, "Stop all")
+        assert (answer.private, "no run" in answer.text) == (True, True)
+        answer = await chat.click("alice", card, "Stop all")
+        assert answer.text.count("Dig the") == 2
+
+        over = await chat.card(talk, "2 of 2 ended", "stopped")
+        assert over == card
+        assert over.buttons == ("Resume", "Resume")
+
+
+async def test_a_shared_card_from_before_a_restart_shows_all_of_its_runs_after_it(
+    chat_way: ChatWay,
+) -> None:
+    play = two_fields()
+    async with new_chat(chat_way) as chat:
+        async with chat.bot(play):
+            talk = await chat.ask("alice", "Dig, please.")
+            await chat.gate.held(2)
+            card = await chat.card(talk, "north", "2 sub-agents")
+            for word in ("north", "south"):
+                await card_is_kept(chat.running, word)
+        async with chat.bot(play):
+            chat.gate.opened.set()
+            over = await chat.card(talk, "2 of 2 ended", "south")
+            assert over == card
+            assert over.buttons == ("Log", "Log")
+            await chat.reads(talk, "Dug.")
 
 
 async def test_a_user_talks_with_the_bot_while_a_run_works(chat_way: ChatWay) -> None:

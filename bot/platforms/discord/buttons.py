@@ -15,7 +15,8 @@ from bot.values import RunStatus, short
 
 log = logging.getLogger(__name__)
 
-_RUN = r"(?P<run>[0-9a-f-]{4,36})"
+#: A run; with a `+`, all runs that its turn started.
+_RUN = r"(?P<run>[0-9a-f-]{4,36}\+?)"
 _NAMES = "|".join(each.name for each in COMMANDS.commands if each.button)
 _SEND = re.compile(rf"run:send:{_RUN}")
 _NEXT_PAGE = re.compile(rf"/subagents log {_RUN} (?P<page>\d{{1,6}})")
@@ -42,7 +43,7 @@ class RunButton(DynamicButton, template=rf"run:(?P<name>{_NAMES}):{_RUN}(:(?P<pa
         assert command is not None, "Only commands have buttons."
         super().__init__(
             Button(
-                label="More" if page else name.capitalize(),
+                label="More" if page else name.capitalize() + " all" * run_id.endswith("+"),
                 style=discord.ButtonStyle["secondary" if page else command.button],
                 custom_id=":".join(each for each in ("run", name, run_id, page) if each),
             )

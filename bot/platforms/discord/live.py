@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import discord
 
 from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun, RunCard
-from bot.platforms.discord.buttons import Unkept, run_buttons
+from bot.platforms.discord.buttons import RunButton, Unkept, run_buttons
 from bot.platforms.discord.problems import ARCHIVED, TOO_MANY_EDITS
 from bot.platforms.discord.sending import PAUSES, Draft, Sender, made_harmless
 from bot.platforms.discord.texts import (
@@ -17,13 +17,14 @@ from bot.platforms.discord.texts import (
     NO_ANSWER,
     RED,
     YELLOW,
+    batch_text,
     card_text,
     newest,
     parts_of,
     start_of,
 )
 from bot.platforms.discord.threads import OPEN_SECONDS, Threads
-from bot.platforms.messaging.cards import LAST_PAUSES, CardMessage
+from bot.platforms.messaging.cards import LAST_PAUSES, CardMessage, batch_head
 from bot.platforms.messaging.live import FILE_NAME, GrowingReply, LiveMessage
 from bot.platforms.messaging.outlet import RefusedError
 from bot.platforms.messaging.pacing import Spacing
@@ -150,13 +151,36 @@ class CardView(Unkept, discord.ui.LayoutView):
         for button in run_buttons(card.run_id, card.status):
             row.add_item(button)
         shown: discord.ui.TextDisplay[CardView] = discord.ui.TextDisplay(text)
-        degraded = card.degraded and card.status is RunStatus.COMPLETED
-        colour = YELLOW if degraded else COLOURS.get(card.status, RED)
-        self.add_item(discord.ui.Container(shown, row, accent_colour=colour))
+        self.add_item(discord.ui.Container(shown, row, accent_colour=_colour(card)))
+
+
+class BatchView(Unkept, discord.ui.LayoutView):
+    """The components of a message that shows several runs: a line with a button for each."""
+
+    def __init__(self, cards: Sequence[RunCard], lines: Sequence[str]) -> None:
+        super().__init__(timeout=None)
+        going = [card for card in cards if not card.status.final]
+        box: discord.ui.Container[BatchView] = discord.ui.Container(
+            accent_colour=_colour((going or cards)[0])
+        )
+        box.add_item(discord.ui.TextDisplay(f"**{batch_head(cards)}**"))
+        for card, line in zip(cards, lines, strict=True):
+            button = run_buttons(card.run_id, card.status)[0]
+            box.add_item(discord.ui.Section(line, accessory=button))
+        if going:
+            row: discord.ui.ActionRow[BatchView] = discord.ui.ActionRow()
+            row.add_item(RunButton("stop", f"{going[0].run_id}+"))
+            box.add_item(row)
+        self.add_item(box)
+
+
+def _colour(card: RunCard) -> int:
+    degraded = card.degraded and card.status is RunStatus.COMPLETED
+    return YELLOW if degraded else COLOURS.get(card.status, RED)
 
 
 class DiscordCard(CardMessage[Draft]):
-    """The card of one run.
+    """The card of one run or several.
 
     Args:
         message: The message that shows the card.
@@ -170,13 +194,17 @@ class DiscordCard(CardMessage[Draft]):
     ) -> None:
         super().__init__(message, Spacing(tempo.edit_seconds), tasks, pauses=tempo.last_pauses)
         self._now = now
-        self._started = 0
+        self._started: dict[str, int] = {}
 
-    def render(self, card: RunCard) -> tuple[str, Draft]:
-        """Return a state as text and components."""
-        self._started = start_of(card, self._now(), self._started)
-        text = card_text(card, self._started)
-        return text, Draft(view=CardView(card, text))
+    def render(self, cards: Sequence[RunCard]) -> tuple[str, Draft]:
+        """Return the states as text and components."""
+        for card in cards:
+            before = self._started.get(card.run_id, 0)
+            self._started[card.run_id] = start_of(card, self._now(), before)
+        text_of = card_text if len(cards) == 1 else batch_text
+        lines = [text_of(card, self._started[card.run_id]) for card in cards]
+        view = CardView(cards[0], lines[0]) if len(cards) == 1 else BatchView(cards, lines)
+        return "\n".join(lines), Draft(view=view)
 
 
 class DiscordReply(GrowingReply[Draft]):

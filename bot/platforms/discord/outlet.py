@@ -130,7 +130,7 @@ class DiscordOutlet(MessagingOutlet):
             begun=begun,
             replies=True,
         )
-        return DiscordReply(message, self._tasks, self._tempo)
+        return self._watch(place, DiscordReply(message, self._tasks, self._tempo))
 
     def _begin_card(self, card: RunCard) -> DiscordCard:
         message = DiscordMessage(

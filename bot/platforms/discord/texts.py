@@ -6,7 +6,7 @@ from bot.agent.dialects import for_discord, in_discord_line
 from bot.agent.plain import LIMIT
 from bot.agent.sanitizer import one_line
 from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
-from bot.platforms.messaging.cards import card_lines
+from bot.platforms.messaging.cards import CardParts, batch_line, card_lines
 from bot.platforms.messaging.splitting import MessageParts, split
 from bot.platforms.messaging.texts import LONGEST_LABEL, stop_watch
 from bot.run_texts import status_text
@@ -119,16 +119,23 @@ def card_text(card: RunCard, started: int) -> str:
         card: The state of the run.
         started: Start of a running run in seconds since 1970; Discord shows the time since then.
     """
+    return harmless("\n".join(card_lines(card, _card_parts(card, started))))
+
+
+def batch_text(card: RunCard, started: int) -> str:
+    """Return one run of several that share a message; the arguments are those of `card_text`."""
+    return harmless(batch_line(card, _card_parts(card, started)))
+
+
+def _card_parts(card: RunCard, started: int) -> CardParts:
     elapsed = stop_watch(card.elapsed_seconds) if card.elapsed_seconds >= 1 else ""
-    lines = card_lines(
-        card,
-        status_text(card.status, inline(card.stopped_by, 60), degraded=card.degraded),
+    return CardParts(
+        status=status_text(card.status, inline(card.stopped_by, 60), degraded=card.degraded),
         name=f"**{inline(card.label, 80) or inline(card.agent, 80) or 'run'}**",
         elapsed=f"started <t:{started}:R>" if card.status is RunStatus.RUNNING else elapsed,
         line=inline(card.line, 100),
         code=code,
     )
-    return harmless("\n".join(lines))
 
 
 def start_of(card: RunCard, now: float, before: int = 0) -> int:

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic
 
 from bot.errors import DeliveryError
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 
 #: Backoff before each further attempt to show the final state of a card, in seconds.
 LAST_PAUSES = (5.0, 20.0, 60.0)
+#: Most runs that one message shows.
+MOST_RUNS = 8
 
 
 def tokens_of(card: RunCard) -> str:
@@ -27,28 +30,34 @@ def tokens_of(card: RunCard) -> str:
     return f"{card.tokens:,} of {budget}" if card.token_budget else counted(card.tokens, "token")
 
 
-def card_lines(
-    card: RunCard,
-    status: StatusText,
-    *,
-    name: str,
-    elapsed: str,
-    line: str,
-    code: Callable[[str, int], str],
-) -> list[str]:
-    """Return the lines of a run card in the format of a platform.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardParts:
+    """The parts of a run's card in the format of a platform.
 
-    Args:
-        card: The state of the run.
+    Attributes:
         status: The icon and the words of its status.
         name: The name of the run, formatted.
         elapsed: The elapsed time or the start; empty for none.
         line: The progress report, escaped.
         code: Returns a text of limited length as inline code.
     """
-    head = f"{status.icon} {name} · `{short(card.run_id)}` · {status.words}"
+
+    status: StatusText
+    name: str
+    elapsed: str
+    line: str
+    code: Callable[[str, int], str]
+
+    def head(self, card: RunCard) -> str:
+        """Return the icon, the name and the short id of the run, and the words of its status."""
+        return f"{self.status.icon} {self.name} · `{short(card.run_id)}` · {self.status.words}"
+
+
+def card_lines(card: RunCard, parts: CardParts) -> list[str]:
+    """Return the lines of a run card in the format of a platform."""
+    head, line, code = parts.head(card), parts.line, parts.code
     calls = counted(card.tool_calls, "tool call")
-    found = (code(card.agent, 40), elapsed, calls, tokens_of(card))
+    found = (code(card.agent, 40), parts.elapsed, calls, tokens_of(card))
     facts = " · ".join(fact for fact in found if fact)
     collapsed = card.awaited and card.status.final
     lines = [f"{head} · {facts}"] if collapsed else [head, facts]
@@ -60,8 +69,26 @@ def card_lines(
     return [*lines, *nested(steps, earlier=card.earlier_steps)]
 
 
+def batch_head(cards: Sequence[RunCard]) -> str:
+    """Return the first line of a message that shows several runs."""
+    ended = sum(card.status.final for card in cards)
+    return f"{counted(len(cards), 'sub-agent')} · {ended} of {len(cards)} ended"
+
+
+def batch_line(card: RunCard, parts: CardParts) -> str:
+    """Return one run of several in the format of a platform: its state, time and progress."""
+    head = " · ".join(filter(None, (parts.head(card), parts.elapsed)))
+    if card.status.final:
+        return head
+    tool = parts.code(card.tool, 80)
+    progress = parts.line or (f"🔧 {tool}" if tool else "")
+    return f"{head}\n↳ {progress}" if progress else head
+
+
 class CardMessage(ABC, Generic[DraftT]):
-    """The message that shows one run: the newest state wins, the final state is retried.
+    """The message that shows one run, or the runs of one turn.
+
+    The newest state wins; the final state is retried.
 
     Args:
         message: The message.
@@ -70,7 +97,8 @@ class CardMessage(ABC, Generic[DraftT]):
         pauses: Backoff before each further attempt to show the final state, in seconds.
 
     Attributes:
-        final: Whether the newest state is final.
+        final: Whether all runs have ended.
+        posted: Called after a message was posted.
     """
 
     def __init__(
@@ -83,47 +111,72 @@ class CardMessage(ABC, Generic[DraftT]):
     ) -> None:
         self.message = message
         self.final = False
+        self.posted: Callable[[], object] = lambda: None
         self._pauses = pauses
+        self._cards: dict[str, RunCard] = {}
+        self._begun: dict[str, OnBegun] = {}
         self._shown: tuple[str, bool] | None = None
         self._ended: Callable[[], object] = lambda: None
         self._paced = Paced(self._send, pace, tasks, name="update a run card")
 
     @abstractmethod
-    def render(self, card: RunCard) -> tuple[str, DraftT]:
-        """Return the text of a state and the content of its message."""
+    def render(self, cards: Sequence[RunCard]) -> tuple[str, DraftT]:
+        """Return the text of the states of all runs, and the content of the message."""
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs that the message shows."""
+        return tuple(self._cards)
+
+    def takes(self, card: RunCard) -> bool:
+        """Return True if the message shows a further run of its turn as well."""
+        others = {self.message.message_id, ""}
+        return len(self._cards) < MOST_RUNS and card.message_id in others
 
     def show(self, card: RunCard, begun: OnBegun, ended: Callable[[], object]) -> None:
         """Show a state, unless a newer one replaces it. Never waits.
 
         Args:
-            card: The state of the run.
-            begun: Called with the id of each message that is posted.
-            ended: Called after the attempts to show the final state.
+            card: The state of a run.
+            begun: Called with the id of each message that shows the run.
+            ended: Called after the attempts to show the final state of all runs.
         """
-        self.final = card.status.final
-        self.message.begun = begun
+        shown_already = card.run_id in self._cards
+        self._cards[card.run_id] = card
+        self._begun[card.run_id] = begun
+        message_id = self.message.message_id
+        if message_id and not shown_already and message_id != card.message_id:
+            begun(message_id)
+        self.final = all(each.status.final for each in self._cards.values())
+        self.message.begun = self._store
         self._ended = ended
         if self.final and self._paced.refused:
             ended()
-        self._paced.put(card)
+        self._paced.put(tuple(self._cards.values()))
 
-    async def draw(self, card: RunCard) -> None:
-        """Show a state, unless the message shows it already.
+    def _store(self, message_id: str) -> None:
+        for begun in self._begun.values():
+            begun(message_id)
+        self.posted()
+
+    async def draw(self, cards: Sequence[RunCard]) -> None:
+        """Show the states, unless the message shows them already.
 
         Raises:
-            DeliveryError: The state cannot be shown now; permanent if it can never be shown.
+            DeliveryError: The states cannot be shown now; permanent if they can never be shown.
         """
-        text, draft = self.render(card)
-        if (shown := (text, card.status.final)) != self._shown:
+        text, draft = self.render(cards)
+        if (shown := (text, _is_over(cards))) != self._shown:
             await self.message.show(draft)
             self._shown = shown
 
-    async def _send(self, card: RunCard) -> None:
-        """Draw a state, the final one in several attempts."""
+    async def _send(self, cards: Sequence[RunCard]) -> None:
+        """Draw the states, the final ones in several attempts."""
+        over = _is_over(cards)
         try:
-            for pause in self._pauses if card.status.final else ():
+            for pause in self._pauses if over else ():
                 try:
-                    await self.draw(card)
+                    await self.draw(cards)
                 except DeliveryError as error:
                     if error.permanent:
                         raise
@@ -131,7 +184,11 @@ class CardMessage(ABC, Generic[DraftT]):
                 else:
                     return
                 await asyncio.sleep(pause)
-            await self.draw(card)
+            await self.draw(cards)
         finally:
-            if card.status.final:
+            if over:
                 self._ended()
+
+
+def _is_over(cards: Sequence[RunCard]) -> bool:
+    return all(card.status.final for card in cards)

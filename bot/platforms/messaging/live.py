@@ -60,10 +60,23 @@ class LiveMessage(ABC, Generic[DraftT]):
             return
         log.info("Message %s was posted anew: %s", old, refused)
         if self.still_shown(refused):
-            try:
-                await self.delete(old)
-            except DeliveryError as error:
-                log.info("The old message %s was not deleted: %s", old, error)
+            await self._delete(old)
+
+    async def move_down(self, draft: DraftT) -> None:
+        """Post the content as the newest message, and delete the message before.
+
+        Raises:
+            DeliveryError: The platform does not accept the new message; the old one stays.
+        """
+        old = self.message_id
+        self.adopt(await self.post(draft))
+        await self._delete(old)
+
+    async def _delete(self, message_id: str) -> None:
+        try:
+            await self.delete(message_id)
+        except DeliveryError as error:
+            log.info("The old message %s was not deleted: %s", message_id, error)
 
     @abstractmethod
     async def text(self) -> str:
@@ -120,6 +133,7 @@ class GrowingReply(ABC, Generic[DraftT]):
         self._resumed = bool(message.message_id)
         self._shown_before = 0
         self._shown = ""
+        self._covered = False
         self._paced = Paced(self._grow, pace, tasks, name="update a reply")
 
     def update(self, text: str) -> None:
@@ -140,6 +154,10 @@ class GrowingReply(ABC, Generic[DraftT]):
             return Delivered((self._message.message_id, *rest))
         finally:
             self._ended()
+
+    def cover(self) -> None:
+        """Note that another message of the turn stands below, if the reply has begun."""
+        self._covered = self._covered or bool(self._message.message_id)
 
     async def abandon(self) -> None:
         """Leave the message unchanged: this or another process will resume the turn."""
@@ -167,8 +185,12 @@ class GrowingReply(ABC, Generic[DraftT]):
             self._shown = markdown
 
     async def _finish_first(self, markdown: str) -> None:
-        """Show the final text of the first message."""
-        if markdown != self._shown:
+        """Show the final text of the first message, below all cards of the turn."""
+        if self._covered:
+            await self._pace.turn(final=True)
+            await self._message.move_down(self._draft(markdown))
+            self._shown = markdown
+        elif markdown != self._shown:
             await self._pace.turn(final=True)
             await self._message.show(self._draft(markdown), final=True)
             self._shown = markdown

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from bot.conversations.access import around, can_read, is_private
 from bot.errors import DeliveryError
@@ -20,10 +21,13 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.messaging.cards import CardMessage
+from bot.platforms.messaging.live import GrowingReply
 from bot.platforms.messaging.recent import Recent
 from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
+
+ReplyT = TypeVar("ReplyT", bound=GrowingReply[Any])
 
 #: Timeouts for adding and removing the sign that a message was received, in seconds.
 RECEIPT_SECONDS, TAKE_SECONDS = 10.0, 20.0
@@ -155,6 +159,10 @@ class Acknowledgements:
         return self._marks[place]
 
 
+#: Turns whose further runs are shown in the message of the first ones.
+MOST_BATCHES = 100
+
+
 class MessagingOutlet(ABC):
     """The shared part of the outlets of chat platforms; implements most of `Outlet`.
 
@@ -166,6 +174,9 @@ class MessagingOutlet(ABC):
         self._receipts = Acknowledgements()
         #: The messages of the runs whose final state is not shown yet.
         self._cards: dict[str, CardMessage[Any]] = {}
+        #: The newest message of each turn that started runs, for further ones; the last turns only.
+        self._batches: dict[str, CardMessage[Any]] = {}
+        self._replies: WeakValueDictionary[Place, GrowingReply[Any]] = WeakValueDictionary()
         self._nowhere = nowhere
 
     async def acknowledge(self, place: Place) -> None:
@@ -178,10 +189,31 @@ class MessagingOutlet(ABC):
 
     def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
         """Show or update a run card; the newest state wins, at the platform's rate. Never waits."""
-        shown = self._cards.get(card.run_id)
-        if shown is None:
-            shown = self._cards[card.run_id] = self._begin_card(card)
-        shown.show(card, begun, ended=partial(self._cards.pop, card.run_id, None))
+        shown = self._cards.get(card.run_id) or self._batches.get(card.batch)
+        if shown is None or not (card.run_id in shown.runs or shown.takes(card)):
+            shown = self._begin_card(card)
+            shown.posted = partial(self._cover, card.place)
+        self._cards[card.run_id] = shown
+        if card.batch:
+            self._batches.pop(card.batch, None)
+            self._batches[card.batch] = shown
+            for oldest in list(self._batches)[:-MOST_BATCHES]:
+                del self._batches[oldest]
+        shown.show(card, begun, ended=partial(self._forget, shown))
+
+    def _watch(self, place: Place, reply: ReplyT) -> ReplyT:
+        """Let a reply of a turn end below the cards that are posted in its place meanwhile."""
+        self._replies[place] = reply
+        return reply
+
+    def _cover(self, place: Place) -> None:
+        if reply := self._replies.get(place):
+            reply.cover()
+
+    def _forget(self, shown: CardMessage[Any]) -> None:
+        """Forget the message of runs that have all ended."""
+        for run_id in shown.runs:
+            self._cards.pop(run_id, None)
 
     async def announce(self, announcement: Announcement) -> Delivered:
         """Send an announcement to its place, or else to its owner; ping only the owner.
@@ -267,7 +299,7 @@ class MessagingOutlet(ABC):
 
     @abstractmethod
     def _begin_card(self, card: RunCard) -> CardMessage[Any]:
-        """Return the message of a run without a message."""
+        """Return the message of a run without a message, and of others of its turn."""
 
     @abstractmethod
     async def _announcement(self, announcement: Announcement) -> Say:

@@ -13,6 +13,7 @@ from bot.platforms.base import (
     RunCard,
     Weight,
 )
+from bot.platforms.messaging.cards import batch_head
 from bot.platforms.messaging.splitting import split
 from bot.platforms.messaging.texts import MOST_TO_PICK
 from bot.platforms.slack import texts
@@ -86,37 +87,52 @@ def resume_button(announcement: Announcement) -> tuple[Json, ...]:
     return (actions(_run_button("resume", announcement.resumable, owner=owner)),)
 
 
-def card_blocks(card: RunCard, text: str) -> tuple[Json, ...]:
-    """Return a run card with buttons that are visible only to its owner.
-
-    Args:
-        card: The state of the run.
-        text: The text of the card.
-    """
-    return (section(text), _run_buttons(card, owner=card.owner.account))
+def card_blocks(cards: Sequence[RunCard]) -> tuple[Json, ...]:
+    """Return a message about one run or several, with buttons visible only to their owner."""
+    if len(cards) == 1:
+        [card] = cards
+        return (section(texts.card_text(card)), _run_buttons(card, owner=card.owner.account))
+    owner = cards[0].owner.account
+    rows: list[Json] = [section(f"*{batch_head(cards)}*")]
+    for card in cards:
+        buttons = _buttons_of(card, owner=owner)
+        rows.append(section(texts.batch_text(card)) | {"accessory": buttons[0]})
+    if going := [card for card in cards if not card.status.final]:
+        rows.append(actions(_stopping("Stop all", f"{going[0].run_id}+", owner=owner)))
+    return tuple(rows)
 
 
 def _run_buttons(card: RunCard, *, owner: str) -> Json:
     """Return the buttons of the commands that make sense for a run."""
-    buttons = []
-    for each in COMMANDS.commands:
-        if each.button and each.fits(card.status, False):  # noqa: FBT003 - it may be delivered
-            danger = "danger" * (each.button == "danger")
-            button = _run_button(each.name, card.run_id, owner=owner, style=danger)
-            if danger:
-                button["confirm"] = {
-                    "title": plain("Stop this run?"),
-                    "text": plain("It ends with what it has found so far."),
-                    "confirm": plain("Stop it"),
-                    "deny": plain("Let it go on"),
-                    "style": "danger",
-                }
-            buttons.append(button)
-    return actions(*buttons)
+    return actions(*_buttons_of(card, owner=owner))
 
 
-def _run_button(name: str, run_id: str, *, owner: str, style: str = "") -> Json:
-    return _button(name.capitalize(), RUN + name, run_id, owner=owner, style=style)
+def _buttons_of(card: RunCard, *, owner: str) -> list[Json]:
+    return [
+        _stopping("Stop", card.run_id, owner=owner)
+        if each.button == "danger"
+        else _run_button(each.name, card.run_id, owner=owner)
+        for each in COMMANDS.commands
+        if each.button and each.fits(card.status, False)  # noqa: FBT003 - it may be delivered
+    ]
+
+
+def _stopping(label: str, runs: str, *, owner: str) -> Json:
+    """Return the button that stops a run, or all runs of its turn, after a question."""
+    several = runs.endswith("+")
+    button = _button(label, f"{RUN}stop", runs, owner=owner, style="danger")
+    button["confirm"] = {
+        "title": plain("Stop these runs?" if several else "Stop this run?"),
+        "text": plain(f"{'They end' if several else 'It ends'} with what was found so far."),
+        "confirm": plain("Stop them" if several else "Stop it"),
+        "deny": plain("Let them go on" if several else "Let it go on"),
+        "style": "danger",
+    }
+    return button
+
+
+def _run_button(name: str, run_id: str, *, owner: str) -> Json:
+    return _button(name.capitalize(), RUN + name, run_id, owner=owner)
 
 
 def question_blocks(confirmation: Confirmation, *, mrkdwn: str, tail: str) -> tuple[Json, ...]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -168,7 +169,7 @@ class SlackMessage(LiveMessage[Draft]):
 
 
 class SlackCard(CardMessage[Draft]):
-    """The message that shows one run, edited within the budget of its workspace.
+    """The message that shows one run or several, edited within the budget of its workspace.
 
     Args:
         sender: Sends the message.
@@ -195,19 +196,20 @@ class SlackCard(CardMessage[Draft]):
         )
         super().__init__(message, pace, tasks, pauses=tempo.last_pauses)
 
-    def render(self, card: RunCard) -> tuple[str, Draft]:
-        """Return a state as text and blocks."""
-        text = texts.card_text(card)
-        return text, Draft(blocks=blocks.card_blocks(card, text), mrkdwn=texts.card_notice(card))
+    def render(self, cards: Sequence[RunCard]) -> tuple[str, Draft]:
+        """Return the states as text and blocks."""
+        shown = blocks.card_blocks(cards)
+        text = "\n".join(str(block) for block in shown)
+        return text, Draft(blocks=shown, mrkdwn=texts.card_notice(cards))
 
-    async def draw(self, card: RunCard) -> None:
-        """Show a state; leave a thread that accepts no more messages if possible."""
+    async def draw(self, cards: Sequence[RunCard]) -> None:
+        """Show the states; leave a thread that accepts no more messages if possible."""
         try:
-            await super().draw(card)
+            await super().draw(cards)
         except RefusedError as error:
             if not error.thread_gone or not self.message.leave_thread():
                 raise
-            await super().draw(card)
+            await super().draw(cards)
 
 
 class SlackReply(GrowingReply[Draft]):
@@ -322,7 +324,7 @@ class SlackReply(GrowingReply[Draft]):
 
     async def _finish_first(self, markdown: str) -> None:
         """End the stream with the final text, or edit the message."""
-        shown = self._stream
+        shown = None if self._covered else self._stream
         if shown is not None and self._message.message_id and markdown.startswith(shown.rstrip()):
             state, rest = self._status.after(self._place), markdown[len(shown) :]
             try:

@@ -4,13 +4,14 @@
 """
 
 import re
+from collections.abc import Sequence
 from unicodedata import east_asian_width
 
 from bot.agent.dialects import for_slack, in_slack_line
 from bot.agent.plain import LIMIT
 from bot.agent.sanitizer import one_line
 from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
-from bot.platforms.messaging.cards import card_lines
+from bot.platforms.messaging.cards import CardParts, batch_head, batch_line, card_lines
 from bot.platforms.messaging.splitting import MessageParts, split
 from bot.platforms.messaging.texts import (
     LONGEST_LABEL,
@@ -128,15 +129,22 @@ def parts_of(markdown: str, *, name: str, empty: str = EMPTY) -> MessageParts:
 
 def card_text(card: RunCard) -> str:
     """Return the text of a run card, in mrkdwn, far below the limit of a section."""
-    lines = card_lines(
-        card,
-        _status(card),
+    return "\n".join(card_lines(card, _card_parts(card)))
+
+
+def batch_text(card: RunCard) -> str:
+    """Return one run of several that share a message, in mrkdwn."""
+    return batch_line(card, _card_parts(card))
+
+
+def _card_parts(card: RunCard) -> CardParts:
+    return CardParts(
+        status=_status(card),
         name=f"*{name_of(card)}*",
         elapsed=stop_watch(card.elapsed_seconds) if card.elapsed_seconds >= 1 else "",
         line=inline(card.line, 150),
         code=code,
     )
-    return "\n".join(lines)
 
 
 def name_of(card: RunCard) -> str:
@@ -144,8 +152,11 @@ def name_of(card: RunCard) -> str:
     return inline(card.label, 120) or inline(card.agent, 120) or short(card.run_id)
 
 
-def card_notice(card: RunCard) -> str:
-    """Return the notification of a run card."""
+def card_notice(cards: Sequence[RunCard]) -> str:
+    """Return the notification of a message that shows runs."""
+    if len(cards) > 1:
+        return batch_head(cards)
+    [card] = cards
     return f"{name_of(card)}: {_status(card).words}"
 
 

@@ -112,14 +112,17 @@ class BulletinMessage(LiveMessage[Draft]):
 
 
 class BulletinCard(CardMessage[Draft]):
-    """The card of one run."""
+    """The card of one run, or of the runs of one turn."""
 
-    def render(self, card: RunCard) -> tuple[str, Draft]:
-        """Return a state as text."""
-        status = status_text(card.status, card.stopped_by, degraded=card.degraded)
-        steps = [(step.tool, step.state) for step in card.steps]
-        head = f"{status.icon} {one_line(card.label)}: {status.words}"
-        text = safe_markdown("\n".join([head, *nested(steps, earlier=card.earlier_steps)]))
+    def render(self, cards: Sequence[RunCard]) -> tuple[str, Draft]:
+        """Return the states as text."""
+        lines: list[str] = []
+        for card in cards:
+            status = status_text(card.status, card.stopped_by, degraded=card.degraded)
+            steps = [(step.tool, step.state) for step in card.steps]
+            lines.append(f"{status.icon} {one_line(card.label)}: {status.words}")
+            lines += nested(steps, earlier=card.earlier_steps)
+        text = safe_markdown("\n".join(lines))
         return text, Draft(text)
 
 
@@ -184,7 +187,7 @@ class BulletinOutlet(MessagingOutlet):
     ) -> BulletinReply:
         """Begin a reply, or continue the reply with the given message id."""
         message = BulletinMessage(self._service, place.channel, message_id=message_id, begun=begun)
-        return BulletinReply(message, Spacing(EDIT_SECONDS), self._tasks)
+        return self._watch(place, BulletinReply(message, Spacing(EDIT_SECONDS), self._tasks))
 
     def _begin_card(self, card: RunCard) -> BulletinCard:
         message = BulletinMessage(

@@ -109,9 +109,9 @@ def test_a_message_with_our_own_words_around_it_fits(text: str) -> None:
 def test_a_card_fits_whatever_it_says(text: str, status: RunStatus) -> None:
     shown = texts.card_text(card(text, status))
 
-    check_blocks(list(blocks.card_blocks(card(text, status), shown)))
+    check_blocks(list(blocks.card_blocks([card(text, status)])))
     assert alive(shown) == []
-    assert alive(texts.card_notice(card(text, status))) == []
+    assert alive(texts.card_notice([card(text, status)])) == []
 
 
 def test_the_tool_calls_of_a_run_hang_below_its_card() -> None:
