@@ -27,6 +27,7 @@ from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.place_offers import PlaceOffers
+from bot.conversations.progress_notices import ProgressNotices
 from bot.conversations.retention import Retention
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
@@ -43,7 +44,6 @@ from bot.events import (
     TurnWaiting,
     log_event,
 )
-from bot.logs import quiet
 from bot.models.catalog import Models
 from bot.platforms.base import Outlet
 from bot.running import Bot
@@ -63,7 +63,7 @@ from bot.tasks import Tasks
 from bot.values import Clock, Identity, utc_now
 from db.database import Database
 from db.steps import StepWriter
-from migrations.run import ensure_current
+from migrations.run import open_database
 from skills.base import Skill
 from skills.declaration import BotServices, SkillParts
 from skills.opening import open_skills
@@ -74,21 +74,6 @@ log = logging.getLogger(__name__)
 
 #: Places in the engine for runs that wait for their owners and hold no slot: enough for all.
 MAY_WAIT = 1000
-
-
-@asynccontextmanager
-async def open_database(config: Config) -> AsyncIterator[Database]:
-    """Open the database with all its tables, for this process alone if it is a file.
-
-    Raises:
-        DatabaseBusyError: Another bot holds the SQLite file.
-    """
-    async with AsyncExitStack() as stack:
-        with quiet("db.trouble"):
-            opening = Database.open(config.database, exclusive=True)
-            database = await stack.enter_async_context(opening)
-            await ensure_current(database, config.database)
-        yield database
 
 
 @asynccontextmanager
@@ -123,7 +108,7 @@ async def open_bot(
         for problem in agents.problems:
             log.warning("%s", problem)
         if database is None:
-            database = await enter(open_database(config))
+            database = await enter(open_database(config.database))
         models = await enter(Models.open(config.models))
         tasks = Tasks()
         stack.push_async_callback(tasks.close)
@@ -231,6 +216,7 @@ async def open_bot(
             tasks=tasks,
             worker_id=worker_id,
             together=settings.announce_group == "batch",
+            present=timedelta(seconds=settings.present_seconds),
             now=now,
         )
         approvals = Approvals(database, outlets, registry.find, events, now)
@@ -361,8 +347,10 @@ async def open_bot(
 
         # -- events to the parts built above
         settling = Settling(database, outlets, tasks)
+        progress = ProgressNotices(database=database, notices=notices, tasks=tasks, now=now)
         events.subscribe(RunEvent, log_event)
         events.subscribe(RunEvent, cards.handle)
+        events.subscribe(RunEvent, progress.handle)
         events.subscribe(RunAdmitted, partial(_submit, engine, tasks, alone=database.is_sqlite))
         events.subscribe(AnnouncementDue, announcements.on_due)
         events.subscribe(TurnWaiting, queue.on_turn_waiting)

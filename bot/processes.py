@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Protocol
 
-from bot.app import open_bot, open_database
+from bot.app import open_bot
 from bot.catalog.agents import AgentCatalog
 from bot.config.model import Config
 from bot.conversations.announcements import Announcements
@@ -25,6 +25,7 @@ from bot.signals import StopSignals
 from bot.values import Identity
 from db.database import Database, is_connection_trouble
 from db.diagnosis import diagnosis, file_trouble
+from migrations.run import open_database
 
 log = logging.getLogger(__name__)
 
@@ -214,7 +215,7 @@ async def _open(
     with quiet("db.trouble"):
         database = await enter(
             stack,
-            partial(open_database, config),
+            partial(open_database, config.database),
             config.database.shown,
             trouble_of=trouble_of,
         )

@@ -2,15 +2,15 @@
 
 from collections.abc import Set
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, func, or_, select, update
 
-from bot.values import UNFINISHED, Identity, Place, short
+from bot.values import Identity, Place, short
 from db.database import Transaction
 from db.rows import PLACE, RowMapper, change, insert_new, is_at, owned_by, readable_in
-from db.tables import messages, outbox, subagent_runs, turns
+from db.tables import messages, outbox, subagent_runs
 from db.types import UtcDateTime
 
 
@@ -48,8 +48,6 @@ class OutboxEntry:
 
 
 _ENTRIES = RowMapper(OutboxEntry, outbox)
-
-_PLANNED = (outbox.c.key, outbox.c.status, outbox.c.attempts, outbox.c.created_at, outbox.c.due_at)
 
 # Statements of the hot path are built once: building one costs more than running it.
 _GET = _ENTRIES.query.where(outbox.c.key == bindparam("b_key"))
@@ -149,56 +147,6 @@ async def claim(
     query = _ENTRIES.query.join(subagent_runs, subagent_runs.c.id == outbox.c.run_id)
     claimed = query.where(outbox.c.key.in_(keys)).order_by(*asked_first)
     return await _ENTRIES.all(tx, claimed)
-
-
-#: The longest time that a result waits for the others of its batch.
-TOGETHER = timedelta(seconds=120)
-#: The longest time that a result waits for the end of the turn that started its run.
-SPOKEN = timedelta(seconds=60)
-
-
-async def plan(tx: Transaction, batch_id: str, now: datetime, *, together: bool) -> list[str]:
-    """Set the times at which the waiting results of a batch are due; return the keys due now.
-
-    A result waits for the turn that started its run, and for the other runs of the turn; what comes
-    after the first message of a batch waits for no others.
-
-    Args:
-        tx: The transaction.
-        batch_id: The turn.
-        now: The time.
-        together: Whether the results of a turn are announced in one message: then one of its keys
-            is returned.
-    """
-    if not batch_id:
-        return []
-    # The row of the turn is locked, so that its end plans after this transaction.
-    this = select(turns.c.status).where(turns.c.id == batch_id).with_for_update(read=True)
-    speaks = await tx.scalar(this) in {"queued", "running"}
-    of_batch = (outbox.c.batch_id == batch_id, outbox.c.batch_id != "")
-    rows = (await tx.execute(select(*_PLANNED).where(*of_batch))).all()
-    waiting = [row for row in rows if row.status == "pending" and not row.attempts]
-    if not waiting:
-        return []
-    runs = (subagent_runs.c.batch_id == batch_id, subagent_runs.c.batch_id != "")
-    open_runs = select(subagent_runs.c.id).where(
-        *runs,
-        subagent_runs.c.mode == "async",
-        subagent_runs.c.announce == "result",
-        subagent_runs.c.status.in_(UNFINISHED),
-    )
-    first_message = len(waiting) == len(rows)
-    waits = together and first_message and await tx.scalar(open_runs.limit(1)) is not None
-    until = min(row.created_at for row in waiting) + TOGETHER
-    due: list[str] = []
-    for row in waiting:
-        spoken = row.created_at + SPOKEN if speaks else now
-        at = max(now, spoken, until if waits else now)
-        if at == now:
-            due.append(row.key)
-        if at != row.due_at:
-            await change(tx, outbox, outbox.c.key == row.key, due_at=at)
-    return due[:1] if together else due
 
 
 async def delivered(tx: Transaction, key: str, message_ids: list[str], now: datetime) -> None:

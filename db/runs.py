@@ -227,22 +227,6 @@ async def cancel_requested(tx: Transaction, run_ids: Sequence[str]) -> list[str]
     return list(await tx.scalars(query))
 
 
-async def in_batch(tx: Transaction, run: Run) -> list[Run]:
-    """Return the background runs that the turn of a run started for its user, oldest first."""
-    if not run.batch_id:
-        return [run]
-    batch = (runs.c.batch_id == run.batch_id, runs.c.batch_id != "", runs.c.mode == "async")
-    mine = runs.c.user_id == run.user_id
-    return await RUNS.find_all(tx, *batch, mine, order=(runs.c.number,))
-
-
-async def unfinished_in_batch(tx: Transaction, run: Run) -> int:
-    """Return the number of unfinished runs in a run's batch that are announced together."""
-    batch = (runs.c.batch_id == run.batch_id, runs.c.announce == "summary", runs.c.mode == "async")
-    query = select(func.count()).where(*batch, runs.c.status.in_(UNFINISHED))
-    return await tx.scalar(query) or 0 if run.batch_id else 0
-
-
 async def wait(
     tx: Transaction, run_id: str, attempt: int, status: RunStatus, now: datetime
 ) -> bool:

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, func, select
 from bot.values import Identity
 from db.database import Transaction
 from db.rows import change, insert_new
-from db.tables import subagent_runs, users
+from db.tables import messages, subagent_runs, users
 from db.types import storable
 
 _NAME_LENGTH = 255
@@ -28,12 +28,14 @@ class User:
     Attributes:
         name: The user's current name on the platform; shown, and never trusted.
         run_counter: The number of the user's newest run.
+        notify: The user's notifications about runs; empty for the default.
     """
 
     identity: Identity
     name: str
     run_counter: int
     created_at: datetime
+    notify: str = ""
 
 
 async def ensure_user(tx: Transaction, user: Identity, name: str, now: datetime) -> None:
@@ -59,7 +61,20 @@ async def get(tx: Transaction, key: str) -> User | None:
         name=row.name,
         run_counter=row.run_counter,
         created_at=row.created_at,
+        notify=row.notify,
     )
+
+
+async def set_notify(tx: Transaction, key: str, notify: str) -> None:
+    """Store the notifications about runs that a user wants."""
+    await change(tx, users, users.c.id == key, notify=notify)
+
+
+async def spoke_since(tx: Transaction, key: str, conversation_id: str, since: datetime) -> bool:
+    """Return True if a user wrote in a conversation after a time."""
+    this = (messages.c.conversation_id == conversation_id, messages.c.author == key)
+    query = select(messages.c.id).where(*this, messages.c.created_at > since).limit(1)
+    return await tx.scalar(query) is not None
 
 
 async def stopper_of(tx: Transaction, run_id: str) -> User | None:

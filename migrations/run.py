@@ -1,7 +1,7 @@
 """Brings a database to the tables of this version of the bot."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, NullPool, inspect, text
@@ -25,6 +25,22 @@ _BEGIN_POSTGRESQL = (
     # A table in long use makes the upgrade fail, instead of blocking the bot.
     "SET LOCAL lock_timeout = '10s'",
 )
+
+
+@asynccontextmanager
+async def open_database(settings: DatabaseSettings) -> AsyncIterator[Database]:
+    """Open the database with all its tables, for this process alone if it is a file.
+
+    Raises:
+        ConfigError: As `ensure_current`.
+        DatabaseBusyError: Another bot holds the SQLite file.
+    """
+    async with AsyncExitStack() as stack:
+        with quiet("db.trouble"):
+            opening = Database.open(settings, exclusive=True)
+            database = await stack.enter_async_context(opening)
+            await ensure_current(database, settings)
+        yield database
 
 
 async def ensure_current(database: Database, settings: DatabaseSettings) -> None:

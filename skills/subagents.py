@@ -103,6 +103,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
         announce: Annotated[
             str | None, "`result` (its report), `summary` (in your words) or `silent`"
         ] = None,
+        notify: Annotated[str | None, "`done`, `progress` too, or `silent` (no ping)"] = None,
         whiteboard: dict[str, str] | None = None,
         permissions: Annotated[
             dict[str, str] | None,
@@ -123,6 +124,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
             max_turns=max_turns,
             token_budget=token_budget,
             announce=announce,
+            notify=notify,
             whiteboard=whiteboard or {},
             permissions=permissions,
         )

@@ -20,6 +20,12 @@ MAIN, SUBAGENT, RESULTS_ARE_DATA = (
     for name in ("main", "subagent", "data")
 )
 
+#: What renders on a platform, and the commands and buttons that its users have.
+PLATFORM_PROMPTS = {
+    name: (_PROMPTS / f"{name}.md").read_text(encoding="utf-8").strip()
+    for name in ("discord", "slack", "terminal")
+}
+
 ASK = "ask_user"
 ALONE = "Nobody reads along: do not ask questions, decide and say what you assumed."
 MAY_ASK = (
@@ -37,8 +43,9 @@ def main_prompt(
 ) -> str:
     """Return the system prompt of the main agent, which is constant within a conversation."""
     known = "\n".join(f"- {line}" for line in agents)
+    about = PLATFORM_PROMPTS.get(platform, f"You are on {platform}.")
     parts = [
-        MAIN.format(name=settings.name, platform=platform, data=RESULTS_ARE_DATA),
+        MAIN.format(name=settings.name, platform=about, data=RESULTS_ARE_DATA),
         *guides,
         f"Agents you can name when you hand work over:\n{known}" if known else "",
         f"Rules of this bot's owner:\n{settings.instructions}" if settings.instructions else "",

@@ -10,12 +10,14 @@ from math import inf
 from bot.errors import DeliveryError, NotPresentError
 from bot.events import AnnouncementDue
 from bot.platforms.base import Announcement, Outlet
+from bot.subagents.requests import notify_of
 from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Stopper
 from db import outbox, runs, users
 from db.database import Database, Transaction, patiently
 from db.outbox import OutboxEntry
+from db.runs import Run
 from db.users import User
 
 log = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ class Announcements:
 
     Attributes:
         together: Whether the results of the runs that a turn started are sent in one message.
+        present: The time after a user's last words in which a result does not ping the user.
         under_way: The keys of the items that this process claims or sends.
     """
 
@@ -46,6 +49,7 @@ class Announcements:
     worker_id: str
     now: Clock
     together: bool = True
+    present: timedelta = timedelta()
     under_way: set[str] = field(default_factory=set)
 
     def on_due(self, event: AnnouncementDue) -> None:
@@ -71,14 +75,33 @@ class Announcements:
                 self.under_way.update(keys)
                 alone = items[0].run_id if len(items) == 1 else None
                 stopper = await users.stopper_of(tx, alone) if alone else None
-                run = await runs.get(tx, alone) if alone else None
-            resumable = run is not None and run.status.resumable
-            return bool(items) and await self._send(items, stopper, resumable=resumable)
+                reported = await runs.get_many(tx, [each.run_id for each in items if each.run_id])
+                quiet = await self._is_quiet(tx, reported)
+            resumable = bool(alone) and any(run.status.resumable for run in reported)
+            if not items:
+                return False
+            return await self._send(items, stopper, resumable=resumable, quiet=quiet)
         finally:
             self.under_way.difference_update(keys)
 
+    async def _is_quiet(self, tx: Transaction, reported: Sequence[Run]) -> bool:
+        """Return True if the owner of runs needs no ping: by choice, or since the owner is here."""
+        if not reported:
+            return False
+        user, conversation_id = reported[0].user_id, reported[0].conversation_id
+        owner = await users.get(tx, user)
+        if all(notify_of(run, owner) == "silent" for run in reported):
+            return True
+        since = self.now() - self.present
+        return bool(conversation_id) and await users.spoke_since(tx, user, conversation_id, since)
+
     async def _send(
-        self, items: Sequence[OutboxEntry], stopper: User | None, *, resumable: bool
+        self,
+        items: Sequence[OutboxEntry],
+        stopper: User | None,
+        *,
+        resumable: bool,
+        quiet: bool,
     ) -> bool:
         item = items[0]
         outlet = self.outlets.get(item.place.platform)
@@ -96,6 +119,7 @@ class Announcements:
             maybe_repeated=any(each.maybe_repeated for each in items),
             stopped_by=Stopper(stopper.identity, shown_name(stopper)) if stopper else None,
             resumable=item.run_id or "" if resumable else "",
+            quiet=quiet,
             results=tuple((each.run_id, each.text) for each in items if each.run_id),
         )
         try:

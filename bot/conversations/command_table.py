@@ -120,6 +120,22 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
         ),
         ChatCommand(
             _RUNS,
+            "notify",
+            "When you are notified about your runs",
+            (
+                Argument(
+                    "how",
+                    "HOW",
+                    "done, progress or silent; leave it out to see it",
+                    required=False,
+                    choices=tuple(run_commands.NOTIFICATIONS.items()),
+                ),
+            ),
+            handler=run_commands.notify,
+            changes=bool,
+        ),
+        ChatCommand(
+            _RUNS,
             "spawn",
             "Start a run in the background; the result comes here",
             (
@@ -133,6 +149,7 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
                 _number("minutes", "The most minutes that it may take", 10_080),
                 _number("steps", "", 0),
                 _option("announce", "HOW", ""),
+                _option("notify", "HOW", ""),
                 Argument(
                     "task",
                     "TASK",

@@ -12,12 +12,18 @@ from bot.conversations.run_lines import (
 )
 from bot.platforms.base import CommandReply
 from bot.run_texts import status_text
-from bot.subagents.requests import RunRequest
+from bot.subagents.requests import NOTIFY, RunRequest
 from bot.subagents.wording import report, title
 from bot.values import short
 from db import commands as stored
-from db import outbox
+from db import outbox, users
 
+#: The meanings of `NOTIFY`.
+NOTIFICATIONS = {
+    "done": "You are notified when a run has ended, unless you wrote there within a minute.",
+    "progress": "You are notified when a run has ended, and read here what it reports meanwhile.",
+    "silent": "Results of runs come without a notification.",
+}
 NOT_WAITING = "That result is not waiting to be delivered."
 
 
@@ -108,12 +114,30 @@ async def spawn(call: CommandCall) -> CommandReply:
         timeout_minutes=number["minutes"],
         max_turns=number["steps"],
         announce=call.get("announce") or None,
+        notify=call.get("notify") or None,
     )
     spawned = await call.bot.manager.spawn(request, call.caller)
     run = spawned.run
     text = f"✅ Started “{run.label}” ({named(run)})."
     follows = "" if run.announce == "silent" else " The result will be announced here."
     return CommandReply(text=spawned_text(spawned, text, follows))
+
+
+async def notify(call: CommandCall) -> CommandReply:
+    """Show the notifications about runs that the user gets, or change them."""
+    bot, user = call.bot, call.caller.user.key
+    wanted = call.get("how").lower()
+    if wanted and wanted not in NOTIFY:
+        return CommandReply(text=f"Choose one of {', '.join(NOTIFY)}.", failed=True)
+    if wanted:
+        async with bot.database.transaction() as tx:
+            await stored.apply(tx, call.caller.command_id, bot.now())
+            await users.set_notify(tx, user, wanted)
+    else:
+        async with bot.database.snapshot() as tx:
+            known = await users.get(tx, user)
+        wanted = (known.notify if known else "") or NOTIFY[0]
+    return CommandReply(text=f"{NOTIFICATIONS[wanted]} `/subagents notify` changes that.")
 
 
 async def resume(call: CommandCall) -> CommandReply:

@@ -35,7 +35,7 @@ from bot.subagents.run_factory import opaque
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
 from bot.values import Clock, RunStatus
-from db import conversations, outbox, tool_choices, turns
+from db import batches, conversations, outbox, tool_choices, turns
 from db.database import Database, is_connection_trouble, patiently
 from db.steps import StepWriter
 from db.turns import Turn
@@ -320,7 +320,7 @@ class Turns:
             if used and delivery is not None:
                 await tool_choices.count(tx, key_of(turn.place), used, day_of(now))
             # Results of its runs wait for its reply; without a call it has started none.
-            keys = await outbox.plan(tx, turn.id if used else "", now, together=self.together)
+            keys = await batches.plan(tx, turn.id if used else "", now, together=self.together)
             if delivery is None:
                 keys = await outbox.release_held(tx, turn.message_id, text or None, now)
                 if not (text and keys):

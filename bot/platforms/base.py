@@ -103,6 +103,7 @@ class Announcement:
         key: The idempotency key, the same for every attempt, for platforms that support such keys.
         text: Markdown for users, already cleaned; the outlet escapes it for its platform.
         owner: The only user who may be pinged.
+        quiet: Whether even the owner is not pinged.
         maybe_repeated: The result of an earlier attempt is unknown: mark the message as a possible
             duplicate.
         footer: One line in small type (tokens, time).
@@ -120,6 +121,7 @@ class Announcement:
     maybe_repeated: bool = False
     stopped_by: Stopper | None = None
     resumable: str = ""
+    quiet: bool = False
     results: tuple[tuple[str, str], ...] = ()
 
 

@@ -81,6 +81,12 @@ class Cards:
         else:
             self.show(card)
 
+    def track_batch(self, batch: Iterable[Run], run: Run, owner: Identity) -> None:
+        """Create the card of a run, and those of the runs that share its message."""
+        for each in batch:
+            self.track(run if each.id == run.id else each, owner)
+        self.track(run, owner)
+
     def _reveal(self, run_id: str) -> None:
         if run_id in self._held_back:
             self._held_back.discard(run_id)

@@ -21,7 +21,17 @@ from bot.subagents.cards import Cards
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.wording import Outcome
 from bot.values import Clock, Json, RunStatus
-from db import admission, conversations, outbox, run_messages, run_questions, runs, turns, users
+from db import (
+    admission,
+    batches,
+    conversations,
+    outbox,
+    run_messages,
+    run_questions,
+    runs,
+    turns,
+    users,
+)
 from db.database import Database, Transaction
 from db.runs import Run
 
@@ -51,7 +61,7 @@ class Endings:
         if outcome.status is RunStatus.CANCELLED:
             async with self.database.snapshot() as tx:
                 stopper = await users.stopper_of(tx, run.id)
-        if stopper is not None and not outcome.error:
+        if stopper and not outcome.error:
             outcome = replace(outcome, error=wording.STOPPED_BY_ADMIN)
         text = stored(outcome.text)
         report = wording.for_caller(run, text, outcome.summary)
@@ -59,27 +69,22 @@ class Endings:
             report = f"{why}\n\n{report}"
         wrapped = await wrap(run, outcome.status, report or outcome.error)
         async with self.database.admission() as tx:
-            over = await runs.finish(
-                tx, run.id, _columns(run, outcome, text), attempt=attempt, now=self.now()
-            )
+            columns = _columns(run, outcome, text)
+            over = await runs.finish(tx, run.id, columns, attempt=attempt, now=self.now())
             if over is None:
                 return None
             withdrawn = await run_questions.withdraw(tx, over.id, self.now())
             due, woken = await self._announce(tx, over, wrapped)
             # A card from before a restart, which this process has not updated yet.
-            owner = await users.get(tx, over.user_id) if over.card_message_id else None
-            shown = owner is None or self.cards.has(over.id)
-            batch = [] if shown else await runs.in_batch(tx, over)
+            unseen = over.card_message_id and not self.cards.has(over.id)
+            owner = await users.get(tx, over.user_id) if unseen else None
+            batch = await batches.in_batch(tx, over) if owner else []
             promoted = await admission.promote(tx, self.settings.slots, self.now())
-        if owner is not None:
-            for each in (*(one for one in batch if one.id != over.id), over):
-                self.cards.track(
-                    replace(over, status=run.status) if each.id == over.id else each,
-                    owner.identity,
-                )
+        if owner:
+            self.cards.track_batch(batch, replace(over, status=run.status), owner.identity)
         publish = self.events.publish
         known = {"run_id": over.id, "user_id": over.user_id}
-        publish(RunStatusChanged(**known, old=run.status, new=over.status))
+        publish(RunStatusChanged(old=run.status, new=over.status, **known))
         publish(
             ended(
                 over.status,
@@ -98,8 +103,8 @@ class Endings:
         for key in due:
             publish(AnnouncementDue(key=key))
         if woken:
-            place = over.place
-            publish(TurnWaiting(conversation_id=over.conversation_id, platform=place.platform))
+            platform = over.place.platform
+            publish(TurnWaiting(conversation_id=over.conversation_id, platform=platform))
         return over
 
     async def _announce(self, tx: Transaction, run: Run, wrapped: str) -> tuple[list[str], bool]:
@@ -142,13 +147,17 @@ class Endings:
         due = [] if held or item.batch_id else [run.id]
         if not worded:
             together = self.settings.announce_group == "batch"
-            planned = await outbox.plan(tx, run.batch_id, self.now(), together=together)
+            planned = await batches.plan(tx, run.batch_id, self.now(), together=together)
             return [*due, *planned], False
-        if await runs.unfinished_in_batch(tx, run):
+        if await batches.unfinished(tx, run):
             return due, False
         if not held and not await outbox.any_held(tx, run.id):
             return due, False
-        # A turn of the main agent summarises the held announcements.
+        await self._summarise(tx, run, message_id)
+        return due, True
+
+    async def _summarise(self, tx: Transaction, run: Run, message_id: str) -> None:
+        """Add a turn of the main agent that summarises the held announcements."""
         user = await users.get(tx, run.user_id)
         if user is None:
             raise LookupError(f"run {run.id} belongs to nobody")
@@ -161,7 +170,6 @@ class Endings:
             now=self.now(),
             kind="summary",
         )
-        return due, True
 
     async def promote(self) -> None:
         """Admit queued runs to free slots, for instance after a change of the caps or a crash."""

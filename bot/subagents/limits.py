@@ -82,6 +82,9 @@ class SubagentSettings(Settings):
     two minutes after the first. each: every result has a message of its own.
     """
 
+    present_seconds: float = Field(60, ge=0)
+    """A user who wrote in a conversation within this time is not pinged there by a result."""
+
     max_questions_per_run: int = Field(3, ge=0, le=20)
     """Questions that a run may ask its user; 0: none."""
 

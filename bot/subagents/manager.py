@@ -33,6 +33,7 @@ from bot.subagents.wording import Outcome, for_caller
 from bot.values import Clock, Identity, RunStatus, derived_run_id, new_run_id, short
 from db import (
     admission,
+    batches,
     commands,
     run_messages,
     run_questions,
@@ -284,7 +285,7 @@ class SubagentManager:
             wanted = [run]
             if together:
                 async with self.database.snapshot() as tx:
-                    others = await runs.in_batch(tx, run)
+                    others = await batches.in_batch(tx, run)
                 going = [each for each in others if each.id != run.id and not each.status.final]
                 # Each is looked up, so that an admin's access to it is recorded.
                 find = partial(self.records.find, caller=caller, action="stop")

@@ -14,6 +14,8 @@ from bot.subagents.requests import (
     ASKED_MODEL,
     BUDGET_SOURCE,
     CONTINUES,
+    NOTIFY,
+    NOTIFY_OF_RUN,
     ORIGINS,
     OWN_WORKSPACE,
     ROOT,
@@ -260,6 +262,8 @@ def _metadata(request: RunRequest, definition: AgentDefinition, caller: Caller) 
         metadata[ROOT] = caller.root_id
     if request.provider or request.model:
         metadata[ASKED_MODEL] = [request.provider, request.model]
+    if request.notify:
+        metadata[NOTIFY_OF_RUN] = request.notify
     return metadata
 
 
@@ -283,6 +287,8 @@ def _check(task: str, request: RunRequest) -> None:
         raise BadRequestError("`token_budget` must be at least 100 tokens.")
     if request.announce not in {None, *ANNOUNCE}:
         raise BadRequestError(f"`announce` must be one of {', '.join(ANNOUNCE)}.")
+    if request.notify not in {None, *NOTIFY}:
+        raise BadRequestError(f"`notify` must be one of {', '.join(NOTIFY)}.")
     board = request.whiteboard
     entries, key_length, value_length = MAX_BOARD
     if len(board) > entries or any(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from bot.subagents.limits import SubagentSettings
 from bot.values import Identity, Json, Place, Role
 from db.runs import Run as Run  # noqa: PLC0414 - skills see only this module
+from db.users import User
 from skills.base import ToolContext
 
 #: Keys of a run's metadata: the task was written from a prompt with foreign content, or with
@@ -24,6 +25,10 @@ CONTINUES = "continues"
 OWN_WORKSPACE = "own_workspace"
 #: Key of a run's metadata: the requested provider and model, if any.
 ASKED_MODEL = "asked_model"
+#: Key of a run's metadata: the notifications about it that were asked for (`NOTIFY`).
+NOTIFY_OF_RUN = "notify"
+#: Notifications about a run: of its result, of its progress as well, or none.
+NOTIFY = ("done", "progress", "silent")
 #: Key of a run's metadata: the source of the token budget (`request`, `agent`, `cap`, `parent`).
 BUDGET_SOURCE = "budget_source"
 
@@ -110,6 +115,7 @@ class RunRequest:
         allowed_tools: `None` for all tools that the agent may have, empty for none.
         instructions: Appended below the fixed preamble, never replacing it.
         permissions: The caller's rules for the run, as `read_rules` takes them; they only restrict.
+        notify: One of `NOTIFY`; `None` for the user's own choice.
         given: The input from which the task was built, if the agent takes more than a task.
     """
 
@@ -126,9 +132,16 @@ class RunRequest:
     max_turns: int | None = None
     token_budget: int | None = None
     announce: str | None = None
+    notify: str | None = None
     whiteboard: dict[str, str] = field(default_factory=dict)
     permissions: Mapping[str, str] | None = None
     given: Json | None = None
+
+
+def notify_of(run: Run, user: User | None) -> str:
+    """Return the notifications about a run: those asked for with it, else its owner's choice."""
+    chosen: str = run.metadata.get(NOTIFY_OF_RUN) or (user.notify if user else "")
+    return chosen or NOTIFY[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

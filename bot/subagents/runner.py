@@ -22,7 +22,7 @@ from bot.subagents.summaries import Summaries
 from bot.subagents.wording import Outcome
 from bot.tasks import Tasks
 from bot.values import WAITING, Clock, Identity, RunStatus
-from db import run_messages, runs, users
+from db import batches, run_messages, runs, users
 from db.database import Database, is_connection_trouble, patiently
 from db.runs import Run
 
@@ -131,7 +131,7 @@ class Runner:
                 unread = await run_messages.unread(tx, run_id)
                 # A message from an earlier process, or another one, that shows the whole batch.
                 if run is not None and run.card_message_id and not self.cards.has(run_id):
-                    batch = await runs.in_batch(tx, run)
+                    batch = await batches.in_batch(tx, run)
         if waits:
             await self.restarts.wait(run_id)
             return await self._claim(run_id)
@@ -142,9 +142,7 @@ class Runner:
             outcome = await self.stored_outcome(run, Outcome(status=RunStatus.LOST))
             await self._shielded(self._end(run, outcome))
             return None
-        for each in batch:
-            self.cards.track(run if each.id == run.id else each, owner.identity)
-        self.cards.track(run, owner.identity)
+        self.cards.track_batch(batch, run, owner.identity)
         known = {"run_id": run.id, "user_id": run.user_id}
         self.events.publish(RunStatusChanged(old=before.status, new=run.status, **known))
         self.events.publish(RunStarted(resumed=run.attempt > 1, **known))

@@ -26,6 +26,8 @@ users = Table(
     Column("name", String(255), nullable=False, server_default=""),
     # `#n`: the number of this user's newest run.
     Column("run_counter", Integer, nullable=False, server_default=text("0")),
+    # The notifications about runs: `done`, `progress` or `silent`; empty for the default.
+    Column("notify", String(20), nullable=False, server_default=""),
     # For fair turns between users when slots free up.
     Column("last_admitted_at", UtcDateTime),
     Column("created_at", UtcDateTime, nullable=False),

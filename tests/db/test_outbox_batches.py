@@ -8,9 +8,10 @@ import pytest
 from sqlalchemy import update
 
 from bot.values import Identity
-from db import outbox
+from db import batches, outbox
+from db.batches import SPOKEN, TOGETHER
 from db.database import Database
-from db.outbox import SPOKEN, TOGETHER, NewOutboxEntry, OutboxEntry
+from db.outbox import NewOutboxEntry, OutboxEntry
 from db.tables import subagent_runs, turns
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored, room
@@ -45,7 +46,7 @@ class Batch:
             return await self.plan(tx)
 
     async def plan(self, tx: Any) -> list[str]:
-        return await outbox.plan(tx, self.turn_id, self.clock(), together=self.together)
+        return await batches.plan(tx, self.turn_id, self.clock(), together=self.together)
 
     async def end(self, number: int, *, status: str = "completed") -> list[str]:
         """End a run with an announcement; return the keys that are due."""

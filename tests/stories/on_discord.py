@@ -11,6 +11,7 @@ from bot.app import open_bot
 from bot.platforms.discord.platform import open_discord
 from bot.platforms.discord.settings import DiscordSettings
 from bot.running import Bot
+from bot.subagents.limits import SubagentSettings
 from bot.tasks import Tasks
 from bot.values import Json
 from skills.base import Skill
@@ -133,6 +134,8 @@ async def on_discord(
     gate = gate or Gate()
     async with FakeAnthropic(play) as model:
         discord = settings_for(server.discord, **(settings or {}))
+        # Whoever speaks in a story has spoken within a minute.
+        sections.setdefault("subagents", SubagentSettings(present_seconds=0))
         config = config_for(database_url, model.url, discord=discord, **sections)
         skills = [gate.skill, *further_skills]
         async with open_discord(discord, receives=True) as platform:

@@ -10,13 +10,15 @@ from typing import Any, Literal
 import yaml
 from pydantic import SecretStr
 
-from bot.app import open_bot, open_database
+from bot.app import open_bot
 from bot.platforms.slack.live import Tempo
 from bot.platforms.slack.platform import open_platform
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.sockets import PING_SECONDS
 from bot.running import Bot
+from bot.subagents.limits import SubagentSettings
 from bot.values import Json
+from migrations.run import open_database
 from skills.base import Skill
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.fakes.patience import PATIENCE_SECONDS
@@ -169,12 +171,14 @@ async def on_slack(
     settings = {"port": free_port(), **(settings or {})}
     async with FakeAnthropic(play) as model:
         given = settings_for(slack, way.transport, **settings)
+        # Whoever speaks in a story has spoken within a minute.
+        sections.setdefault("subagents", SubagentSettings(present_seconds=0))
         config = config_for(way.database_url, model.url, slack=given, **sections)
         if way.transport == "http":
             slack.connect_http(f"http://127.0.0.1:{given.port}/slack/events")
         skills = [gate.skill, *further_skills]
         async with (
-            open_database(config) as database,
+            open_database(config.database) as database,
             open_platform(
                 given,
                 database,

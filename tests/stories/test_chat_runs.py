@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 
 from bot.conversations.access import AccessSettings
+from bot.subagents.limits import SubagentSettings
 from bot.values import Json, RunStatus
 from db import tables
 from tests.fakes.anthropic_server import Call, Reply
@@ -89,6 +90,59 @@ async def test_results_of_one_turn_come_in_one_message_with_one_notification(
         assert result.text.index("Found gold.") < result.text.index("Found silver.")
         assert result.pings == {"alice"}
         assert chat.pings() == ["alice"]
+
+
+async def test_no_one_who_wrote_within_a_minute_or_wants_silence_is_notified(
+    chat_way: ChatWay,
+) -> None:
+    spawn = {"task": "Dig", "label": "digging"}
+    play = Play(
+        main=[
+            call("sessions_spawn", **spawn, notify="silent"),
+            Reply(text="Started it."),
+        ],
+        runs={"Dig": [Reply(text="Dug once.")], "Bore": [call("wait_here"), Reply(text="Bored.")]},
+    )
+    async with new_chat(chat_way) as chat, chat.bot(play, subagents=SubagentSettings()):
+        talk = await chat.ask("alice", "Dig, please.")
+        silent = await chat.reads(talk, "Dug once.")
+        assert silent.pings == frozenset()
+
+        play.main += [call("sessions_spawn", task="Bore", label="boring"), Reply(text="Again.")]
+        await chat.write("alice", talk, "And bore.", mention=True)
+        await chat.reads(talk, "Again.")
+        await chat.gate.held(1)
+        chat.gate.opened.set()
+        assert (await chat.reads(talk, "Bored.")).pings == frozenset()
+        assert chat.pings() == []
+
+
+async def test_reports_of_a_run_are_posted_for_those_who_want_progress(chat_way: ChatWay) -> None:
+    play = Play(
+        main=[
+            Reply(text="Hello."),
+            call("sessions_spawn", task="Dig", label="digging"),
+            Reply(text="Started it."),
+        ],
+        runs={
+            "Dig": [
+                call("report_progress", message="A spade is found."),
+                call("report_progress", message="A hole is begun."),
+                call("wait_here"),
+                Reply(text="Dug."),
+            ]
+        },
+    )
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("bob", "Hello")
+        answer = await chat.command("alice", talk, "subagents notify", how="progress")
+        assert "what it reports" in answer.text
+        talk = await chat.ask("alice", "Dig, please.")
+        report = await chat.reads(talk, "): A spade is found.")
+        assert (report.pings, report.buttons) == (frozenset(), ())
+        chat.gate.opened.set()
+        await chat.reads(talk, "Dug.")
+        assert not [text for text in chat.texts(talk) if "🔄" in text and "hole" in text]
 
 
 async def test_the_final_answer_stands_below_the_cards_of_its_turn(chat_way: ChatWay) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -227,7 +227,7 @@ class MessagingOutlet(ABC):
         place, owner = announcement.place, announcement.owner
         say = await self._announcement(announcement)
         try:
-            return Delivered(await self._reach(place, owner, say))
+            return Delivered(await self._reach(place, owner, say, quiet=announcement.quiet))
         except RefusedError:
             raise
         except DeliveryError as error:
@@ -267,8 +267,16 @@ class MessagingOutlet(ABC):
 
         return Delivered(await self._reach(place, owner, say))
 
-    async def _reach(self, place: Place, owner: Identity, say: Say) -> tuple[str, ...]:
+    async def _reach(
+        self, place: Place, owner: Identity, say: Say, *, quiet: bool = False
+    ) -> tuple[str, ...]:
         """Send something to its place, or else to the user directly.
+
+        Args:
+            place: The place.
+            owner: The user.
+            say: Sends it over a route.
+            quiet: Whether the user is not pinged in the place.
 
         Raises:
             DeliveryError: The delivery failed for now; if permanent, no route is left.
@@ -276,7 +284,7 @@ class MessagingOutlet(ABC):
         refused = None
         try:
             if (route := await self._usual_route(place, owner)) is not None:
-                return await say(route)
+                return await say(replace(route, head="", ping="") if quiet else route)
         except RefusedError as error:
             log.info("A message is refused in its place: %s", error)
             if not error.place_gone:

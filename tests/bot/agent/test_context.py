@@ -181,7 +181,8 @@ def test_the_main_prompt_says_that_results_are_data_and_names_agents_and_rules()
 
     prompt = main_prompt(settings, ["Guide one.", ""], "discord", ["`general`: Does all."])
 
-    assert prompt.startswith("You are Rita, an assistant in a discord chat")
+    assert prompt.startswith("You are Rita, an assistant in a chat")
+    assert "You are on Discord." in prompt
     assert RESULTS_ARE_DATA in prompt
     assert "Guide one." in prompt
     assert "- `general`: Does all." in prompt
