@@ -1,0 +1,249 @@
+"""Names the rows of each table that are about a user, and reads them for an export."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, LargeBinary, Select, Table, func, or_, select
+
+from bot.values import Json, Place
+from db.database import Transaction
+from db.rows import PLACE
+from db.tables import (
+    approvals,
+    audit,
+    changes,
+    commands,
+    conversations,
+    files,
+    grants,
+    mcp_pins,
+    memories,
+    messages,
+    notes,
+    outbox,
+    participants,
+    run_messages,
+    run_questions,
+    schedule_fires,
+    schedules,
+    scratch,
+    steps,
+    subagent_runs,
+    todos,
+    turns,
+    users,
+    web_addresses,
+    whiteboard,
+)
+
+#: Most ids in one statement.
+MOST_IDS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The account whose rows are meant.
+
+    Attributes:
+        key: The `Identity.key` of the account, of a user of the bot or not.
+        works: The ids of the user's turns and runs.
+    """
+
+    key: str
+    works: tuple[str, ...] = ()
+
+    @property
+    def batches(self) -> list[tuple[str, ...]]:
+        """The ids of the works, so many at a time that a statement takes them."""
+        return [self.works[at : at + MOST_IDS] for at in range(0, len(self.works), MOST_IDS)]
+
+
+#: Returns the conditions for the rows of a table that are about a user: any of them suffices.
+Conditions = Callable[[Owner], list[ColumnElement[bool]]]
+
+
+def _of_user(table: Table, name: str = "user_id") -> Conditions:
+    """Return the condition for rows that belong to the user."""
+    return lambda owner: [table.c[name] == owner.key]
+
+
+def _of_work(table: Table, name: str) -> Conditions:
+    """Return the conditions for rows of the user's turns and runs, whose ids are text here."""
+    return lambda owner: [table.c[name].in_(batch) for batch in owner.batches]
+
+
+def _of_run(table: Table, name: str = "run_id") -> Conditions:
+    """Return the condition for rows of the user's runs."""
+    return lambda owner: [table.c[name].in_(runs_of(owner))]
+
+
+def runs_of(owner: Owner) -> Select[Any]:
+    """Return a select of the ids of the user's runs."""
+    return select(subagent_runs.c.id).where(subagent_runs.c.user_id == owner.key)
+
+
+def personal_of(owner: Owner) -> Select[Any]:
+    """Return a select of the ids of the user's personal conversations."""
+    mine = (conversations.c.user_id == owner.key, ~conversations.c.shared)
+    return select(conversations.c.id).where(*mine)
+
+
+def _messages(owner: Owner) -> list[ColumnElement[bool]]:
+    answered = select(turns.c.id).where(turns.c.user_id == owner.key)
+    return [
+        or_(
+            messages.c.author == owner.key,
+            messages.c.conversation_id.in_(personal_of(owner)),
+            messages.c.run_id.in_(runs_of(owner)),
+            (messages.c.role == "assistant") & messages.c.turn_id.in_(answered),
+        )
+    ]
+
+
+def _files(owner: Owner) -> list[ColumnElement[bool]]:
+    sent = select(messages.c.id).where(*_messages(owner))
+    return [files.c.message_id.in_(sent)]
+
+
+def _fires(owner: Owner) -> list[ColumnElement[bool]]:
+    mine = select(schedules.c.id).where(schedules.c.user_id == owner.key)
+    return [schedule_fires.c.schedule_id.in_(mine)]
+
+
+def _audit(owner: Owner) -> list[ColumnElement[bool]]:
+    """Return the condition for lines by the user, and for those that name the user's account."""
+    named = or_(
+        audit.c.user_id == owner.key,
+        audit.c.subject == owner.key,
+        audit.c.detail == owner.key,
+        audit.c.detail.endswith(f" {owner.key}", autoescape=True),
+    )
+    return [named]
+
+
+#: The rows about a user, by table. `db.user_deletion` deletes them, apart from those of `STAYS`.
+HOLDINGS: Mapping[str, Conditions] = {
+    "users": lambda owner: [users.c.id == owner.key],
+    "conversations": _of_user(conversations),
+    "participants": _of_user(participants, "author"),
+    "messages": _messages,
+    "files": _files,
+    "turns": _of_user(turns),
+    "subagent_runs": _of_user(subagent_runs),
+    "steps": _of_work(steps, "work_id"),
+    "run_messages": _of_run(run_messages),
+    "run_questions": _of_user(run_questions),
+    "whiteboard": _of_run(whiteboard, "board_id"),
+    "scratch": _of_run(scratch),
+    "outbox": _of_user(outbox),
+    "approvals": _of_user(approvals),
+    "grants": _of_user(grants),
+    "commands": _of_user(commands),
+    "notes": _of_user(notes),
+    "memories": _of_user(memories),
+    "todos": _of_user(todos),
+    "schedules": _of_user(schedules),
+    "schedule_fires": _fires,
+    "changes": _of_user(changes),
+    "web_addresses": _of_work(web_addresses, "root_id"),
+    "audit": _audit,
+    "mcp_pins": _of_user(mcp_pins, "approved_by"),
+}
+
+#: Columns that name a user in the rows of other users, with the value that replaces the name.
+NAMED_ELSEWHERE: Mapping[tuple[str, str], str | None] = {
+    ("subagent_runs", "cancelled_by"): "deleted",
+    ("approvals", "answered_by"): None,
+    ("run_questions", "answered_by"): None,
+}
+
+#: Tables whose rows about a user are not deleted with the rest, with the reason for the user.
+STAYS = {
+    "audit": "records of what admins did, until they are too old (`retention.audit_days`)",
+    "mcp_pins": "which admin approved a tool",
+}
+
+#: Tables without rows about a user, with the reason.
+IMPERSONAL = {
+    "workers": "a row per start of a process",
+    "listeners": "a row per connection to a platform",
+    "seen_events": "ids of events, for a day",
+    "skill_data": "documents of skills, which know whose they are",
+    "slack_installs": "a row per workspace",
+    "slack_states": "a random value per installation that has begun",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentFile:
+    """A file that a user sent with a message.
+
+    Attributes:
+        place: The place of a shared conversation, which has the file too; `None` for the user's
+            own.
+    """
+
+    id: str
+    name: str
+    place: Place | None
+
+
+async def owner_of(tx: Transaction, key: str) -> Owner:
+    """Return an account with the ids of its turns and runs."""
+    mine = select(turns.c.id).where(turns.c.user_id == key)
+    found = [*await tx.scalars(mine), *await tx.scalars(runs_of(Owner(key)))]
+    return Owner(key, tuple(found))
+
+
+async def known(tx: Transaction, key: str) -> bool:
+    """Return True if anything is stored under an account: of a user, or of another author."""
+    queries = (
+        select(users.c.id).where(users.c.id == key),
+        select(messages.c.id).where(messages.c.author == key),
+        select(participants.c.number).where(participants.c.author == key),
+    )
+    for query in queries:
+        if (await tx.execute(query.limit(1))).first() is not None:
+            return True
+    return False
+
+
+async def rows_of(tx: Transaction, table: Table, owner: Owner) -> AsyncIterator[Json]:
+    """Yield the rows of a table that are about a user, as JSON; of a file, without the content."""
+    columns = [each for each in table.c if not isinstance(each.type, LargeBinary)]
+    for condition in HOLDINGS[table.name](owner):
+        query = select(*columns).where(condition).order_by(*table.primary_key)
+        for row in await tx.execute(query):
+            yield {column.name: _plain(value) for column, value in zip(columns, row, strict=True)}
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+async def counts(tx: Transaction, owner: Owner) -> dict[str, int]:
+    """Return the number of rows about a user in each table that has any."""
+    found: dict[str, int] = {}
+    for name, conditions in HOLDINGS.items():
+        for condition in conditions(owner):
+            number = await tx.scalar(select(func.count()).where(condition))
+            found[name] = found.get(name, 0) + (number or 0)
+    return {name: number for name, number in found.items() if number}
+
+
+async def sent_files(tx: Transaction, owner: Owner) -> Sequence[SentFile]:
+    """Return the files that a user sent."""
+    route = [conversations.c[name] for name in PLACE[:-1]]
+    rows = await tx.execute(
+        select(files.c.id, files.c.name, conversations.c.shared, *route)
+        .join(messages, messages.c.id == files.c.message_id)
+        .join(conversations, conversations.c.id == messages.c.conversation_id)
+        .where(*_files(owner))
+        .order_by(files.c.id)
+    )
+    return [
+        SentFile(id=row.id, name=row.name, place=Place(*row[3:]) if row.shared else None)
+        for row in rows
+    ]
