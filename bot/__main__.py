@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from bot import accounts_console
 from bot.config.loading import load as config_of
 from bot.config.model import Config
 from bot.config.reloading import ConfigReloader
@@ -274,6 +275,7 @@ def build() -> typer.Typer:
     for command in (chat, ask, serve, worker, check, migrate, doctor, example):
         app.command()(command)
     app.command(hidden=True)(config_docs)
+    app.add_typer(accounts_console.COMMANDS)
     for module in discovery.imported("console"):
         app.add_typer(module.COMMANDS)
     return app

@@ -14,6 +14,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from bot.accounts import personal_copies
 from bot.catalog.agents import AgentCatalog
 from bot.config.model import Config
 from bot.conversations.announcements import Announcements, Notices
@@ -289,6 +290,7 @@ async def open_bot(
                     stores=[part.changes for part in parts if part.changes],
                     now=now,
                 ),
+                copies=personal_copies(config, database, outlets, (active_runs, active_turns), now),
                 events=events,
                 say=notices.say,
                 now=now,

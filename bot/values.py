@@ -258,6 +258,11 @@ class File:
     data: bytes
 
 
+def inbox_path(name: str) -> str:
+    """Return the path of an attached file in the workspace."""
+    return f"inbox/{name.replace('/', '_').strip('. ') or 'file'}"
+
+
 class RunStatus(StrEnum):
     """The state of a run; exactly one final state is ever written."""
 

@@ -1,5 +1,6 @@
 """Brings a database to the tables of this version of the bot."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -57,6 +58,28 @@ async def current_version(database: Database) -> str | None:
     """Return the version of the database's tables; `None` if it has none yet."""
     async with database.snapshot() as tx:
         return await tx.run_sync(_version)
+
+
+@asynccontextmanager
+async def opened_beside(settings: DatabaseSettings) -> AsyncIterator[Database | None]:
+    """Open the database beside a running bot; yield `None` if no database exists yet.
+
+    Raises:
+        ConfigError: The database has other tables.
+    """
+    file = Path(make_url(settings.url).database or "")
+    if settings.is_sqlite and not await asyncio.to_thread(file.exists):
+        yield None
+        return
+    async with Database.open(settings) as database:
+        with quiet("db.trouble"):
+            version = await current_version(database)
+        if version != SCHEMA_VERSION:
+            raise ConfigError(
+                f"{settings.shown} does not have the tables of this version: run `python -m "
+                "bot migrate` first."
+            )
+        yield database
 
 
 async def version_of_server(settings: DatabaseSettings) -> str | None:

@@ -6,6 +6,8 @@ import re
 #: is not listed stands where the longest listed beginning of its name does.
 LINES = {
     "bot.__main__": 1,
+    "bot.accounts": 2,
+    "bot.accounts_console": 1,
     "bot.app": 2,
     "bot.cautions": 2,
     "bot.console": 2,
@@ -18,6 +20,7 @@ LINES = {
     "bot.serving": 2,
     "bot": 3,
     "bot.changes": 9,
+    "bot.personal": 9,
     "bot.config": 3,
     "skills.mcp": 6,
     "skills.mcp.checkup": 2,
@@ -153,7 +156,8 @@ ADAPTERS = ("bot.models", "bot.platforms", "skills")
 SEES_ITS_LINE = {
     "bot.config.loading": ("bot.platforms.catalog",),
     "bot.config.model": ("bot", "db", "skills"),
-    "bot.app": ("bot.running", "skills.opening"),
+    "bot.__main__": ("bot.accounts_console",),
+    "bot.app": ("bot.accounts", "bot.running", "skills.opening"),
     "bot.processes": ("bot.app", "bot.running", "bot.serving"),
     "bot.serving": ("bot.running",),
     "bot.doctor": ("bot.inventory",),
@@ -192,6 +196,7 @@ LATE = {
     "bot.__main__": ("bot", "db", "importlib", "migrations"),
     "skills.calendar.calendars": ("skills.calendar.dav", "skills.calendar.ics"),
     "skills.calendar.checkup": ("skills.calendar.dav",),
+    "bot.accounts_console": ("bot.accounts",),
     "bot.console": ("db.diagnosis",),
     "skills.mcp.console": ("skills.mcp.approvals",),
     "skills.mcp.servers": ("skills.mcp.link",),

@@ -6,7 +6,7 @@ platform.
 
 from dataclasses import replace
 
-from bot.conversations import chat_commands, run_commands
+from bot.conversations import chat_commands, data_commands, run_commands
 from bot.conversations.command_lines import Argument, ArgumentKind, CommandGroup, CommandTable
 from bot.conversations.commands import ChatCommand
 
@@ -301,6 +301,29 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             ),
             handler=chat_commands.undo,
             changes=lambda words: words.lower().split()[:1] not in ([], ["list"]),
+        ),
+        ChatCommand(
+            _CHAT,
+            "export",
+            "Send you a copy of all that is stored about you, in direct messages",
+            handler=data_commands.export,
+        ),
+        ChatCommand(
+            _CHAT,
+            "forget",
+            "Delete all that is stored about you",
+            (
+                Argument(
+                    "whom",
+                    "me",
+                    "“me” shows what would be deleted, “me yes” deletes it",
+                    required=False,
+                    most=40,
+                    choices=(("me yes", "Delete it for good"),),
+                ),
+            ),
+            handler=data_commands.forget,
+            changes=lambda words: words.lower().split() == ["me", "yes"],
         ),
         ChatCommand(
             (*_CHAT, *_RUNS),

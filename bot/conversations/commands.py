@@ -8,6 +8,7 @@ from bot.agent.sanitizer import one_line
 from bot.catalog.agents import Agents, described
 from bot.conversations.access import has_admin_powers
 from bot.conversations.command_lines import CommandGroup, CommandSpec, CommandTable
+from bot.conversations.personal_copies import PersonalCopies
 from bot.conversations.run_lines import usage_text
 from bot.conversations.undo import Undo
 from bot.errors import BotError
@@ -84,6 +85,7 @@ class CommandRunner:
         table: All commands: the built-in ones and those of skills.
         turns: The turns at work in this process.
         undo: Takes back deletions and replacements.
+        copies: Sends copies of everything that is stored about a user.
         say: Sends a text to a place, for all who read there: (place, user, text).
     """
 
@@ -95,6 +97,7 @@ class CommandRunner:
     models: SelectableModels
     turns: ActiveRuns
     undo: Undo
+    copies: PersonalCopies
     events: EventBus
     say: Callable[[Place, Identity, str], None]
     now: Clock

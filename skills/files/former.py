@@ -151,6 +151,13 @@ class FormerVersions:
                 if found == workspace:
                     drop(self._opener, store, StoredSize(name, workspace))
 
+    def forget_path(self, path: tuple[str, ...]) -> None:
+        """Drop all changes to the file at a path, with what else they changed."""
+        with self._opened() as store:
+            for change in list(self.changes()):
+                if any(item.path == path for item in change.items):
+                    drop(self._opener, store, StoredSize(change.id, change.workspace))
+
     @contextmanager
     def _opened(self) -> Iterator[int]:
         self._base.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -8,14 +8,12 @@ from bot.changes import Cause
 from bot.errors import BotError
 from bot.events import FilesAttached
 from bot.tasks import Tasks
-from bot.values import Clock
+from bot.values import Clock, inbox_path
 from db import files
 from db.database import Database
 from skills.files.workspaces import Workspaces
 
 log = logging.getLogger(__name__)
-
-FOLDER = "inbox"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +36,7 @@ class Inbox:
                 found = await files.files_of(tx, [event.message_id])
                 contents = await files.contents_of(tx, [each.id for each in found])
             for each in found:
-                name = each.name.replace("/", "_").strip(". ") or "file"
-                path = f"{FOLDER}/{name}"
-                put = (event.files_of, cause, path, contents[each.id], self.now)
+                put = (event.files_of, cause, inbox_path(each.name), contents[each.id], self.now)
                 await asyncio.to_thread(self.workspaces.put, *put)
         except BotError as error:
             # The files stay readable with their message.

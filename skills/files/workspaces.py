@@ -49,7 +49,7 @@ class Workspaces:
         reserve: DiskReserve | None = None,
     ) -> None:
         self._settings = settings
-        self._opener = opener or best_opener()
+        self.opener = opener or best_opener()
         self._base = Path(settings.folder)
         self._reserve = reserve or DiskReserve()
         self._room: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -61,8 +61,8 @@ class Workspaces:
         """
         names = [OWN]
         if context.own_workspace:
-            names = [RUNS, _opaque(context.own_workspace)]
-        user, drops = _opaque(context.files_of), not context.spares_former
+            names = [RUNS, opaque(context.own_workspace)]
+        user, drops = opaque(context.files_of), not context.spares_former
         return self._workspace(user, names, context.cause, context.now, drops=drops)
 
     def _workspace(
@@ -70,7 +70,7 @@ class Workspaces:
     ) -> Workspace:
         return Workspace(
             self._settings,
-            self._opener,
+            self.opener,
             self._base,
             user,
             names,
@@ -83,7 +83,15 @@ class Workspaces:
         size, count = self._settings.user_bytes, self._settings.user_files
         # As large as the workspaces may be, plus space for its own lists.
         most = SpaceUsage(size + size // 20 + _LIST_BYTES, 2 * count)
-        return FormerVersions(self._opener, self._base, user, most=most, now=now, drops=drops)
+        return FormerVersions(self.opener, self._base, user, most=most, now=now, drops=drops)
+
+    def owned(self, owner: str) -> Workspace:
+        """Return the workspace of a user or of a place, for work that no call does.
+
+        Args:
+            owner: The key: see `ToolContext.files_of`.
+        """
+        return self._workspace(opaque(owner), [OWN], _NOBODY, utc_now)
 
     def scratch(self) -> Workspace:
         """Return a workspace that belongs to no user, for trials."""
@@ -104,7 +112,7 @@ class Workspaces:
         Raises:
             ToolError: It does not fit there.
         """
-        self._workspace(_opaque(owner), [OWN], cause, now).write(path, content)
+        self._workspace(opaque(owner), [OWN], cause, now).write(path, content)
 
     def changes(self, owner: str) -> list[FileChange]:
         """Return the changes to an owner's files that can be undone, newest first; it blocks.
@@ -112,7 +120,7 @@ class Workspaces:
         Args:
             owner: The key of a user or of a place: see `ToolContext.files_of`.
         """
-        former = self._former(_opaque(owner), utc_now)
+        former = self._former(opaque(owner), utc_now)
         with tool_errors(()):
             return list(former.changes())
 
@@ -126,7 +134,7 @@ class Workspaces:
         """
         names = [OWN] if change.workspace == OWN else [RUNS, change.workspace]
         cause = Cause(user_id=user.key, work_id=command_id, run_id=None, undoes=change.id)
-        workspace = self._workspace(_opaque(owner), names, cause, now)
+        workspace = self._workspace(opaque(owner), names, cause, now)
         with tool_errors(()):
             return restore(workspace, change)
 
@@ -164,6 +172,6 @@ class Workspaces:
         return len(old)
 
 
-def _opaque(value: str) -> str:
+def opaque(value: str) -> str:
     """Return a hash for use as a folder name: safe as a name, and it identifies nobody."""
     return hashlib.blake2b(value.encode(), digest_size=16, person=b"workspace").hexdigest()

@@ -1,19 +1,13 @@
 """Lists the tools of MCP servers and approves waiting ones, beside a running bot."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
-
-from sqlalchemy.engine import make_url
 
 from bot.agent.sanitizer import one_line
-from bot.errors import BadRequestError, ConfigError
-from bot.logs import quiet
+from bot.errors import BadRequestError
 from bot.values import Identity, Sections, utc_now
-from db.database import Database, DatabaseSettings
-from migrations.run import current_version
-from migrations.version import SCHEMA_VERSION
+from db.database import DatabaseSettings
+from migrations.run import opened_beside
 from skills.mcp import review
 from skills.mcp.pins import Pins
 from skills.mcp.settings import McpSettings
@@ -97,16 +91,5 @@ async def opened_pins(settings: DatabaseSettings) -> AsyncIterator[Pins | None]:
     Raises:
         ConfigError: The database has other tables.
     """
-    file = Path(make_url(settings.url).database or "")
-    if settings.is_sqlite and not await asyncio.to_thread(file.exists):
-        yield None
-        return
-    async with Database.open(settings) as database:
-        with quiet("db.trouble"):
-            version = await current_version(database)
-        if version != SCHEMA_VERSION:
-            raise ConfigError(
-                f"{settings.shown} does not have the tables of this version: run `python -m "
-                "bot migrate` first."
-            )
-        yield Pins(database, utc_now)
+    async with opened_beside(settings) as database:
+        yield None if database is None else Pins(database, utc_now)

@@ -1,14 +1,20 @@
 """The commands of a bot without an engine and models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from bot.catalog.agents import AgentDefinition
 from bot.conversations.command_lines import CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import ChatCommand, CommandRunner
+from bot.conversations.personal_copies import PersonalCopies
+from bot.conversations.personal_data import PersonalData
 from bot.conversations.undo import Undo
 from bot.events import EventBus
+from bot.personal import PersonalStore
+from bot.platforms.base import Outlet
 from bot.subagents.active import ActiveRuns
+from bot.subagents.limits import SubagentSettings
 from bot.values import Identity, Place
 from tests.fakes.agents import FakeAgents
 from tests.fakes.models import FakeModels
@@ -21,6 +27,9 @@ def command_runner(
     undo: Undo | None = None,
     turns: ActiveRuns | None = None,
     events: EventBus | None = None,
+    stores: Sequence[PersonalStore] = (),
+    outlets: Mapping[str, Outlet] | None = None,
+    folder: Path = Path("exports"),
     say: Callable[[Place, Identity, str], None] = lambda *_: None,
 ) -> CommandRunner:
     """Return the runner of the built-in commands, and of more."""
@@ -34,7 +43,25 @@ def command_runner(
         models=FakeModels(),
         turns=turns or ActiveRuns(),
         undo=undo or Undo(office.database, {}, [], office.now),
+        copies=copies_of(office, stores, outlets or {}, folder),
         events=events or EventBus(),
         say=say,
         now=office.now,
     )
+
+
+def copies_of(
+    office: FakeOffice,
+    stores: Sequence[PersonalStore],
+    outlets: Mapping[str, Outlet],
+    folder: Path,
+) -> PersonalCopies:
+    """Return the sender of copies of stored data."""
+    data = PersonalData(
+        database=office.database,
+        stores=stores,
+        settings=SubagentSettings(),
+        active=(),
+        now=office.now,
+    )
+    return PersonalCopies(data=data, outlets=outlets, folder=folder)

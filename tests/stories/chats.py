@@ -211,6 +211,10 @@ class Chat(ABC):
         """Return the names and contents of the files that the bot has sent in a thread."""
 
     @abstractmethod
+    def direct_files(self, user: str) -> list[tuple[str, bytes]]:
+        """Return the names and contents of the files that the bot has sent to a user directly."""
+
+    @abstractmethod
     def in_channel(self) -> list[str]:
         """Return the texts of the bot in the channel outside of threads."""
 
@@ -352,6 +356,10 @@ class DiscordChat(Chat):
     def files(self, talk: Talk) -> list[tuple[str, bytes]]:
         return [file for each in self._mine(talk.channel) for file in each.files]
 
+    def direct_files(self, user: str) -> list[tuple[str, bytes]]:
+        direct = self.discord.dm(self._user(user))
+        return [file for each in self._mine(direct) for file in each.files]
+
     def in_channel(self) -> list[str]:
         return [each.text() for each in self._mine(self.server.channel)]
 
@@ -482,6 +490,10 @@ class SlackChat(Chat):
 
     def files(self, talk: Talk) -> list[tuple[str, bytes]]:
         said = self.slack.said(talk.channel, talk.message)
+        return [(file.name, file.content or b"") for each in said for file in each.files]
+
+    def direct_files(self, user: str) -> list[tuple[str, bytes]]:
+        said = self.slack.said(self.slack.dm(self._user(user)))
         return [(file.name, file.content or b"") for each in said for file in each.files]
 
     def in_channel(self) -> list[str]:

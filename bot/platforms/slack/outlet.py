@@ -281,7 +281,7 @@ class SlackOutlet(MessagingOutlet):
         return await self.reader.read(place, after, limit, opening=opening)
 
     async def _usual_route(self, place: Place, owner: Identity) -> Route | None:
-        return Route(place=place, head=texts.mention(owner.account))
+        return Route(place=place, head=texts.mention(owner.account)) if place.channel else None
 
     async def _direct_route(
         self, place: Place, owner: Identity, refused: RefusedError | None

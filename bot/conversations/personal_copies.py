@@ -1,0 +1,92 @@
+"""Sends users a copy of everything that is stored about them, to them alone."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from bot.conversations.access import is_private
+from bot.conversations.personal_data import PersonalData
+from bot.disk import spoken
+from bot.errors import DeliveryError, NotFoundError
+from bot.platforms.base import OutgoingFile, Outlet
+from bot.run_texts import counted
+from bot.values import Identity, Place
+
+#: Largest archive, in bytes: Discord takes files of 10 MB.
+ARCHIVE_BYTES = 9_000_000
+NOT_SENT = (
+    "I could not send it to you directly. {reason} Allow direct messages to me, or ask an admin "
+    "for it: `python -m bot user export`."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonalCopies:
+    """Sends copies of stored data in direct messages, or saves them for a user at the terminal.
+
+    Attributes:
+        folder: The folder for the copies of users at the terminal.
+    """
+
+    data: PersonalData
+    outlets: Mapping[str, Outlet]
+    folder: Path
+
+    async def send(self, user: Identity, place: Place, key: str) -> str:
+        """Send a copy to a user who asked for it in a place; return a sentence about it.
+
+        Args:
+            user: The user.
+            place: The place; the copy is sent there only if nobody else reads it.
+            key: The idempotency key.
+
+        Raises:
+            NotFoundError: It could not be sent; the text has the reason.
+        """
+        sizes: list[int] = []
+        where = "our direct messages"
+        archives = self.data.archives(user, room=ARCHIVE_BYTES)
+        async with aclosing(archives):
+            async for archive in archives:
+                content = await asyncio.to_thread(_content, archive)
+                number = f"-{len(sizes) + 1}" if sizes else ""
+                file = OutgoingFile(f"retinue-{self.data.now():%Y-%m-%d}{number}.zip", content)
+                if place.platform == "terminal":
+                    where = await asyncio.to_thread(self._save, user, file)
+                else:
+                    await self._post(file, user, place, f"export {key} {len(sizes)}")
+                sizes.append(len(content))
+        what = f"{counted(len(sizes), 'file')}, {spoken(sum(sizes))}"
+        return f"All that I have stored about you is in {where} ({what})."
+
+    async def _post(self, file: OutgoingFile, user: Identity, place: Place, key: str) -> None:
+        alone = place
+        if not is_private(place):
+            # Without a channel, it is sent to the user directly.
+            alone = Place(place.platform, place.workspace)
+        outlet = self.outlets.get(place.platform)
+        if outlet is None:
+            raise NotFoundError(NOT_SENT.format(reason="That platform is not served here."))
+        try:
+            await outlet.send_files(alone, user, [file], key=key)
+        except DeliveryError as error:
+            raise NotFoundError(NOT_SENT.format(reason=error)) from error
+
+    def _save(self, user: Identity, file: OutgoingFile) -> str:
+        """Save a file where only the bot's account can read it, and return the path."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self.folder / f"{user.account.replace('/', '_')}-{file.name}"
+        path.unlink(missing_ok=True)
+        new = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(path, new, 0o600), "wb") as saved:
+            saved.write(file.content)
+        return str(path.absolute())
+
+
+def _content(archive: IO[bytes]) -> bytes:
+    archive.seek(0)
+    return archive.read()

@@ -1,0 +1,199 @@
+"""Exports and deletes everything that is stored about a user."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import timedelta
+from io import BytesIO
+from typing import IO, TypeVar
+
+from bot.conversations.access import spelled
+from bot.conversations.archives import packed
+from bot.errors import BadRequestError
+from bot.personal import PersonalStore
+from bot.subagents.active import ActiveRuns
+from bot.subagents.limits import SubagentSettings
+from bot.values import Clock, Identity, Json
+from db import commands as stored_commands
+from db import files as stored_files
+from db import user_data, user_deletion
+from db.database import Database
+from db.tables import metadata
+from db.user_data import Owner
+
+log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+
+#: Rows in one entry of an archive.
+MOST_ROWS = 2_000
+#: Longest wait for work to end before it is deleted, and the poll interval, in seconds.
+STOP_SECONDS, POLL_SECONDS = 10.0, 0.1
+#: The time for which usage is shown: runs of that time keep their numbers.
+COUNTED = timedelta(days=1)
+
+ABOUT = """\
+What the bot has stored about {account}, {time}.
+
+Each .json file holds the rows of one table: messages (what you wrote, and what the bot answered
+you), turns, subagent_runs (runs, with task, result and transcript), steps (what the models said and
+the tools returned), notes, memories, todos, schedules, grants and so on. files/ has the files that
+you sent with messages, workspace/ those of your workspace. Former versions that can be undone are
+not included.
+"""
+LEFT_OUT = "\nLeft out, since they are too large or cannot be read:\n{names}\n"
+STILL_AT_WORK = (
+    "Nothing is deleted yet: some of your work is still being stopped. Send it again in a minute."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonalData:
+    """Exports and deletes the data of one user at a time.
+
+    Attributes:
+        stores: The files of users outside of the database.
+        active: The runs and turns at work in this process, which are stopped at once.
+        at_work: Returns True if a process may be at work on what the database has as unfinished.
+        stop_seconds: Longest wait for work to end.
+    """
+
+    database: Database
+    stores: Sequence[PersonalStore]
+    settings: SubagentSettings
+    active: Sequence[ActiveRuns]
+    now: Clock
+    at_work: Callable[[], bool] = lambda: True
+    stop_seconds: float = STOP_SECONDS
+
+    async def archives(
+        self, user: Identity, *, room: int | None, new: Callable[[], IO[bytes]] = BytesIO
+    ) -> AsyncGenerator[IO[bytes], None]:
+        """Yield ZIP archives of everything that is stored about a user.
+
+        Args:
+            user: The account, of a user or of another author of messages.
+            room: Most bytes of an archive; `None` for one archive without a limit.
+            new: Opens the file of an archive.
+        """
+        account, time = spelled(user), f"{self.now():%d %B %Y, %H:%M} UTC"
+
+        def about(left_out: list[str]) -> str:
+            names = LEFT_OUT.format(names="\n".join(left_out)) if left_out else ""
+            return ABOUT.format(account=account, time=time) + names
+
+        entries = self._entries(user)
+        made = packed(entries, room=room, about=about, new=new, moment=self.now())
+        async with aclosing(entries), aclosing(made):
+            async for archive in made:
+                yield archive
+
+    async def _entries(self, user: Identity) -> AsyncGenerator[tuple[str, bytes | None], None]:
+        async with self.database.snapshot() as tx:
+            owner = await user_data.owner_of(tx, user.key)
+            sent = await user_data.sent_files(tx, owner)
+        for name in user_data.HOLDINGS:
+            async for entry in self._tables(name, owner):
+                yield entry
+        for each in sent:
+            content = await self._content(each.id)
+            yield f"files/{each.id}-{each.name.replace('/', '_')}", content
+        for store in self.stores:
+            async for path, found in _in_thread(store.files(user)):
+                yield f"workspace/{path}", found
+
+    async def _tables(self, name: str, owner: Owner) -> AsyncGenerator[tuple[str, bytes], None]:
+        """Yield the rows of a table as JSON documents."""
+        async with self.database.snapshot() as tx:
+            rows = [row async for row in user_data.rows_of(tx, metadata.tables[name], owner)]
+        for number, at in enumerate(range(0, len(rows), MOST_ROWS)):
+            part = f"-{number + 1}" if number else ""
+            yield f"{name}{part}.json", await asyncio.to_thread(_document, rows[at:][:MOST_ROWS])
+
+    async def _content(self, file_id: str) -> bytes | None:
+        async with self.database.snapshot() as tx:
+            return (await stored_files.contents_of(tx, [file_id])).get(file_id)
+
+    async def counts(self, user: Identity) -> Mapping[str, int]:
+        """Return the number of rows about a user, by table."""
+        async with self.database.snapshot() as tx:
+            return await user_data.counts(tx, await user_data.owner_of(tx, user.key))
+
+    async def is_known(self, user: Identity) -> bool:
+        """Return True if anything is stored under an account."""
+        async with self.database.snapshot() as tx:
+            return await user_data.known(tx, user.key)
+
+    async def delete(self, user: Identity, *, command_id: str = "") -> int:
+        """Stop the work of a user, and delete everything that is stored about the user.
+
+        Files go first: after a crash the command is carried out again.
+
+        Args:
+            user: The account, of a user or of another author of messages.
+            command_id: The command that is being carried out; empty for none.
+
+        Returns:
+            The number of runs whose numbers stay, since limits count them.
+
+        Raises:
+            BadRequestError: Some work does not end in time; nothing is deleted.
+        """
+        await self._stop_work(user)
+        async with self.database.snapshot() as tx:
+            sent = await user_data.sent_files(tx, await user_data.owner_of(tx, user.key))
+        for each in sent:
+            if each.place is not None and (content := await self._content(each.id)) is not None:
+                for store in self.stores:
+                    key = each.place.files_key
+                    await asyncio.to_thread(store.delete_sent, key, each.name, content)
+        for store in self.stores:
+            await asyncio.to_thread(store.delete, user)
+        rates = (self.settings.spawn_rate_limit, self.settings.delegation_rate_limit)
+        windows = (timedelta(seconds=each.window_seconds) for each in rates)
+        now = self.now()
+        async with self.database.transaction() as tx:
+            await stored_commands.apply(tx, command_id, now)
+            kept = await user_deletion.delete_user(
+                tx,
+                await user_data.owner_of(tx, user.key),
+                counted_since=now - max(COUNTED, *windows),
+                now=now,
+                command_id=command_id,
+            )
+        log.info("Everything that was stored about a user is deleted")
+        return kept
+
+    async def _stop_work(self, user: Identity) -> None:
+        """Stop the runs and turns of a user, and wait for their end.
+
+        Raises:
+            BadRequestError: Some are at work for longer than `stop_seconds`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.stop_seconds
+        while True:
+            async with self.database.transaction() as tx:
+                work = await user_deletion.stop_work(tx, user.key, self.now())
+            if not work or not self.at_work():
+                return
+            for each in (*work.runs, *work.turns):
+                for active in self.active:
+                    active.stop(each)
+            if loop.time() > deadline:
+                raise BadRequestError(STILL_AT_WORK)
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def _document(rows: Sequence[Json]) -> bytes:
+    return json.dumps(rows, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+
+
+async def _in_thread(items: Iterator[Item]) -> AsyncGenerator[Item, None]:
+    """Yield what a blocking iterator yields."""
+    end = object()
+    while (item := await asyncio.to_thread(next, items, end)) is not end:
+        yield item  # type: ignore[misc]

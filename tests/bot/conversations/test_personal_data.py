@@ -1,0 +1,130 @@
+"""Copies of stored data are whole, in archives that platforms take; work ends before it goes."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from zipfile import ZipFile
+
+import pytest
+
+from bot.conversations.archives import packed
+from bot.conversations.personal_copies import PersonalCopies
+from bot.conversations.personal_data import PersonalData
+from bot.errors import BadRequestError, DeliveryError, NotFoundError
+from bot.platforms.base import Delivered, OutgoingFile
+from bot.subagents.limits import SubagentSettings
+from bot.values import Identity, Place
+from db.database import Database
+from db.tables import subagent_runs, turns
+from tests.fakes.clock import FakeClock
+from tests.fakes.outlet import FakeOutlet
+from tests.fakes.stored import Stored
+
+ROOM = 100_000
+
+
+@pytest.fixture
+def stored(database: Database, clock: FakeClock) -> Stored:
+    return Stored(database, clock)
+
+
+@pytest.fixture
+def data(database: Database, clock: FakeClock) -> PersonalData:
+    return PersonalData(
+        database=database, stores=(), settings=SubagentSettings(), active=(), now=clock
+    )
+
+
+async def entries(**contents: bytes | None) -> AsyncGenerator[tuple[str, bytes | None], None]:
+    for name, content in contents.items():
+        yield name, content
+
+
+async def archives_of(clock: FakeClock, **contents: bytes | None) -> list[bytes]:
+    made = packed(entries(**contents), room=ROOM, about=", ".join, new=BytesIO, moment=clock())
+    async with aclosing(made):
+        found = [archive async for archive in made]
+    for archive in found:
+        archive.seek(0)
+    return [archive.read() for archive in found]
+
+
+async def test_entries_that_do_not_fit_into_one_archive_go_into_several(clock: FakeClock) -> None:
+    contents = {f"e{number}": Random(number).randbytes(30_000) for number in range(5)}
+
+    found = await archives_of(clock, **contents)
+
+    assert len(found) == 3
+    assert all(len(each) <= ROOM for each in found)
+    whole = {
+        name: archive.read(name)
+        for archive in map(ZipFile, map(BytesIO, found))
+        for name in archive.namelist()
+    }
+    assert whole == contents | {"README.txt": b""}
+
+
+async def test_an_entry_that_fits_nowhere_is_named(clock: FakeClock) -> None:
+    found = await archives_of(clock, small=b"1", large=Random(1).randbytes(ROOM), unreadable=None)
+
+    (archive,) = map(ZipFile, map(BytesIO, found))
+    assert archive.namelist() == ["small", "README.txt"]
+    assert archive.read("README.txt") == b"large, unreadable"
+
+
+async def test_nothing_is_deleted_while_a_turn_is_at_work(
+    data: PersonalData, stored: Stored, alice: Identity
+) -> None:
+    data = replace(data, stop_seconds=0)
+    conversation = await stored.conversation(alice)
+    await stored.turn(alice, conversation)
+    await stored.claim_turn(conversation)
+    await stored.run(alice, status="running")
+
+    with pytest.raises(BadRequestError, match="Nothing is deleted yet"):
+        await data.delete(alice)
+
+    assert await stored.count(turns) == 1
+    await replace(data, at_work=lambda: False).delete(alice)
+    assert await stored.count(turns) == 0
+    # Its tokens count today.
+    assert await stored.count(subagent_runs) == 1
+
+
+async def test_a_copy_that_cannot_be_sent_says_what_to_do(
+    data: PersonalData, alice: Identity, tmp_path: Path
+) -> None:
+    class Closed(FakeOutlet):
+        async def send_files(
+            self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+        ) -> Delivered:
+            raise DeliveryError("Direct messages are closed.")
+
+    copies = PersonalCopies(data=data, outlets={"discord": Closed("discord")}, folder=tmp_path)
+
+    with pytest.raises(NotFoundError, match=r"closed\. Allow direct messages"):
+        await copies.send(alice, Place("discord", "guild", "general", "thread"), "key")
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent"),
+    [
+        (Place("discord", "guild", "general", "thread"), Place("discord", "guild")),
+        (Place("slack", "T1", "C1", "1.2"), Place("slack", "T1")),
+        (Place("slack", "T1", "D1", "1.2"), Place("slack", "T1", "D1", "1.2")),
+    ],
+)
+async def test_a_copy_never_goes_to_a_place_with_other_readers(
+    data: PersonalData, alice: Identity, tmp_path: Path, asked: Place, sent: Place
+) -> None:
+    outlet = FakeOutlet(asked.platform)
+    copies = PersonalCopies(data=data, outlets={asked.platform: outlet}, folder=tmp_path)
+
+    await copies.send(alice, asked, "key")
+
+    ((place, file),) = outlet.sent_files
+    assert place == sent
+    assert file.name.endswith(".zip")
