@@ -291,6 +291,7 @@ async def open_bot(
                     now=now,
                 ),
                 copies=personal_copies(config, database, outlets, (active_runs, active_turns), now),
+                preview=turns.preview,
                 events=events,
                 say=notices.say,
                 now=now,

@@ -37,6 +37,13 @@ async def join(tx: Transaction, conversation_id: str, author: str, name: str) ->
     return known
 
 
+async def number_of(tx: Transaction, conversation_id: str, author: str) -> int:
+    """Return the number of a participant; 0 for none."""
+    this = (participants.c.conversation_id == conversation_id, participants.c.author == author)
+    found = await _get(tx, *this)
+    return found[0] if found else 0
+
+
 async def _get(tx: Transaction, *which: ColumnElement[bool]) -> tuple[int, str] | None:
     query = select(participants.c.number, participants.c.name).where(*which)
     row = (await tx.execute(query)).first()

@@ -2,18 +2,17 @@
 
 from datetime import timedelta
 
-from bot.agent.messages import estimate_tokens
 from bot.agent.sanitizer import one_line
 from bot.catalog.agents import described
 from bot.conversations.access import has_admin_powers
 from bot.conversations.command_lines import CommandSpec, CommandTable
 from bot.conversations.commands import CommandCall
+from bot.conversations.context_preview import imagined
 from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply
-from bot.run_texts import counted
 from bot.values import ConversationMode
 from db import commands as stored
-from db import conversations, grants, history, renewal, turns, users
+from db import conversations, grants, history, participants, renewal, turns, users
 
 UNDONE_FOR = timedelta(hours=24)
 SET_ASIDE = "I set aside what was said before."
@@ -104,7 +103,10 @@ async def stop(call: CommandCall) -> CommandReply:
 
 
 async def context(call: CommandCall) -> CommandReply:
-    """Show what is sent of the conversation with each message, or let an admin forget a summary."""
+    """Show what is sent with each message of the user, or let an admin forget a summary.
+
+    The answer is for the user alone: it has the block that no other user may read.
+    """
     bot, caller = call.bot, call.caller
     mode = ConversationMode(shared=caller.shared)
     if call.get("forget"):
@@ -118,23 +120,13 @@ async def context(call: CommandCall) -> CommandReply:
         return CommandReply(text=text, failed=not gone)
     async with bot.database.snapshot() as tx:
         found = await conversations.find(tx, caller.user, caller.place, mode)
-        past = []
-        if found and caller.shared:
-            past = await history.shared(tx, found, until="~")
-        elif found:
-            past = await history.personal(tx, found, before="~")
-    if not past:
-        return CommandReply(text="I send nothing from before here.")
-    spoken = [item for item in past if item.role != "summary"]
-    tokens = sum(estimate_tokens(item.text) for item in spoken)
-    lines = [f"- {counted(len(spoken), 'message')}: about {tokens:,} tokens"]
-    for item in past:
-        if item.role == "summary":
-            lines.append(
-                f"- a summary of what was said before: {estimate_tokens(item.text):,} tokens"
-            )
-            lines += ["", *(f"> {line}" for line in item.text.splitlines())]
-    return CommandReply(text="\n".join(["**What I send of this conversation**", *lines]))
+        user = await users.get(tx, caller.user.key)
+        number = await participants.number_of(tx, found, caller.user.key) if found else 0
+    name = user.name if user else ""
+    turn = imagined(caller, found or "", name=name, number=number, now=bot.now)
+    preview = await bot.preview(turn)
+    head = "**What I send with each message of yours here**, in tokens (estimates)"
+    return CommandReply(text="\n".join([head, *preview.lines()]))
 
 
 async def grants_(call: CommandCall) -> CommandReply:

@@ -255,14 +255,13 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
         ChatCommand(
             _CHAT,
             "context",
-            "What I send of this conversation with each message, in tokens",
+            "What I send with each message of yours here, in tokens",
             (
                 Argument(
                     "forget", "forget", "Delete the summary (admins only)", _FLAG, required=False
                 ),
             ),
             handler=chat_commands.context,
-            public=True,
             changes=bool,
             threaded=True,
         ),

@@ -8,6 +8,7 @@ from bot.agent.sanitizer import one_line
 from bot.catalog.agents import Agents, described
 from bot.conversations.access import has_admin_powers
 from bot.conversations.command_lines import CommandGroup, CommandSpec, CommandTable
+from bot.conversations.context_preview import ContextPreview
 from bot.conversations.personal_copies import PersonalCopies
 from bot.conversations.run_lines import usage_text
 from bot.conversations.undo import Undo
@@ -21,6 +22,7 @@ from bot.subagents.records import Records
 from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, Place
 from db.database import Database
+from db.turns import Turn
 
 
 class SelectableModels(Protocol):
@@ -86,6 +88,7 @@ class CommandRunner:
         turns: The turns at work in this process.
         undo: Takes back deletions and replacements.
         copies: Sends copies of everything that is stored about a user.
+        preview: Returns the parts of the input that a turn would begin with.
         say: Sends a text to a place, for all who read there: (place, user, text).
     """
 
@@ -98,6 +101,7 @@ class CommandRunner:
     turns: ActiveRuns
     undo: Undo
     copies: PersonalCopies
+    preview: Callable[[Turn], Awaitable[ContextPreview]]
     events: EventBus
     say: Callable[[Place, Identity, str], None]
     now: Clock

@@ -16,11 +16,11 @@ from bot.conversations.access import own_scope
 from bot.conversations.attribution import SHARED, attributed, authors
 from bot.conversations.compaction import Compaction, shown_summary
 from bot.conversations.foreign_content import ConversationFiles, MessageFiles
+from bot.conversations.situation_lines import memory_lines, run_line, undelivered_lines
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_results import calls_of
-from bot.run_texts import status_text
 from bot.subagents.requests import FOREIGN, Caller
-from bot.values import Clock, Json, Place, short
+from bot.values import Clock, Json, Place
 from db import (
     conversations,
     grants,
@@ -35,7 +35,7 @@ from db import (
 )
 from db.conversations import StoredMessage
 from db.database import Database, Transaction
-from db.memories import Memory, fitting
+from db.memories import Memory
 from db.outbox import OutboxEntry
 from db.runs import Run
 from db.turns import Turn
@@ -43,9 +43,6 @@ from db.turns import Turn
 RECENT = 8
 RECENT_MINUTES = 30
 UNDELIVERED = 8
-UNDELIVERED_CHARACTERS = 2000
-MEMORIES = 12
-MEMORY_CHARACTERS = 1500
 #: Characters of files' texts per token of the context: 75 % of it, at three characters per token.
 FILE_CHARACTERS_PER_TOKEN = 3 * 0.75
 
@@ -112,49 +109,97 @@ class TurnContext:
         unread = await self.reader.read(turn) if turn.shared else ""
         if turn.shared:
             turn = await self._seen(turn)
-        async with self.database.snapshot() as tx:
-            past, newest = await _read(tx, turn)
-            sent, made = await self._kept(tx, turn, past, newest)
-            active, asked, recent, waiting = await self._runs(tx, turn)
-            remembered = [] if turn.shared else await memories.MEMORIES.newest(tx, turn.user.key)
-            todo_list = todos.list_of(turn.conversation_id, turn.user, shared=turn.shared)
-            todo = await todos.read(tx, todo_list, turn.user.key)
-            granted = await grants.given(tx, turn.user.key, self.now(), turn.conversation_id)
-        files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
-        told = self._told(turn, past, files, made)
+        state = await self._state(turn)
+        past, newest = state.past, state.newest
+        files, told = await self._shown(turn, state)
         messages = [each for _, of_item in told for each in of_item]
         # A later attempt reads what the first one read.
         if spent is None and turn.attempt <= 1 and self.compaction.is_due(messages):
             return await self.begin(turn, spent=await self.compaction.shrink(turn, told) or Usage())
-        memories_shown = _remembered(remembered, newest.text)
-        block = situation(
-            head=self._head(turn, unread),
-            active=[_line(run, asked.get(run.id, "")) for run in active],
-            recent=[_line(run) for run in recent],
-            undelivered=_undelivered(waiting),
-            memories=memories_shown,
-            todo=todos.progress(todo) if todo else "",
-            away=away,
-            last=f"You answer u{turn.number} now." if turn.shared else "",
-        )
+        memories_shown = memory_lines(state.memories, newest.text)
+        block = self._block(turn, state, memories_shown, unread=unread, away=away)
         own = files.get(turn.message_id, MessageFiles())
         messages.append(_last(turn, newest, own, block))
-        of_runs = [*active, *recent]
+        of_runs = [*state.active, *state.recent]
         others = _has_others(turn, past)
         return Beginning(
             messages=messages,
             away=away,
             others=others,
-            granted=frozenset(granted),
+            granted=state.granted,
             spent=spent or Usage(),
-            foreign=bool(files or waiting or asked or others)
+            foreign=bool(files or state.waiting or state.asked or others)
             or any(item.foreign or item.run_id for item in (*past, newest))
             or any(run.metadata.get(FOREIGN) for run in of_runs),
             # Approved calls may hold material that the turn that asked had read.
             private=bool(files or memories_shown or turn.kind == "confirmed")
             or any(item.role == "summary" for item in past)
             or any(run.conversation_id != turn.conversation_id for run in of_runs)
-            or any(_route(item.place) != _route(turn.place) for item in waiting),
+            or any(_route(item.place) != _route(turn.place) for item in state.waiting),
+        )
+
+    async def preview(
+        self, turn: Turn
+    ) -> tuple[list[tuple[StoredMessage, list[Message]]], UserMessage]:
+        """Return the stored history as a model would read it, and the turn's own block.
+
+        Nothing is read from the platform, summarised or stored.
+        """
+        state = await self._state(turn)
+        _, told = await self._shown(turn, state)
+        block = self._block(turn, state, memory_lines(state.memories, ""))
+        return told, UserMessage(block)
+
+    async def _state(self, turn: Turn) -> "_State":
+        """Return the stored state that a turn begins with."""
+        async with self.database.snapshot() as tx:
+            past, newest = await _read(tx, turn)
+            sent, made = await self._kept(tx, turn, past, newest)
+            active, asked, recent, waiting = await self._runs(tx, turn)
+            todo_list = todos.list_of(turn.conversation_id, turn.user, shared=turn.shared)
+            todo = await todos.read(tx, todo_list, turn.user.key)
+            key, here = turn.user.key, turn.conversation_id
+            return _State(
+                past=past,
+                newest=newest,
+                sent=sent,
+                made=made,
+                active=active,
+                asked=asked,
+                recent=recent,
+                waiting=waiting,
+                memories=[] if turn.shared else await memories.MEMORIES.newest(tx, key),
+                todo=todos.progress(todo) if todo else "",
+                granted=frozenset(await grants.given(tx, key, self.now(), here)),
+            )
+
+    async def _shown(
+        self, turn: Turn, state: "_State"
+    ) -> tuple[Mapping[str, MessageFiles], list[tuple[StoredMessage, list[Message]]]]:
+        """Return the files of messages, and the history, as a model reads them."""
+        sent = state.sent
+        files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
+        return files, self._told(turn, state.past, files, state.made)
+
+    def _block(
+        self,
+        turn: Turn,
+        state: "_State",
+        memories_shown: Sequence[str],
+        *,
+        unread: str = "",
+        away: Sequence[str] = (),
+    ) -> str:
+        """Return the block that belongs to the turn alone."""
+        return situation(
+            head=self._head(turn, unread),
+            active=[run_line(run, state.asked.get(run.id, "")) for run in state.active],
+            recent=[run_line(run) for run in state.recent],
+            undelivered=undelivered_lines(state.waiting),
+            memories=memories_shown,
+            todo=state.todo,
+            away=away,
+            last=f"You answer u{turn.number} now." if turn.shared else "",
         )
 
     async def _kept(
@@ -212,6 +257,36 @@ class TurnContext:
             seen = await history.newest_to_read(tx, turn.conversation_id, turn.message_id)
             await turns.see(tx, turn.id, seen)
         return replace(turn, seen_id=seen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """The stored state that a turn begins with.
+
+    Attributes:
+        past: The messages of the conversation.
+        newest: The message that the turn answers.
+        sent: The files of the messages.
+        made: The steps of earlier turns.
+        active: The user's active runs, with their open questions in `asked`.
+        recent: The runs that ended a short while ago.
+        waiting: The results that could not be delivered.
+        memories: The user's memories; none in a shared conversation.
+        todo: The progress of the to-do list.
+        granted: The tools that the user has allowed.
+    """
+
+    past: list[StoredMessage]
+    newest: StoredMessage
+    sent: ConversationFiles
+    made: Mapping[str, Sequence[tuple[int, str, Json]]]
+    active: list[Run]
+    asked: dict[str, str]
+    recent: list[Run]
+    waiting: list[OutboxEntry]
+    memories: list[Memory]
+    todo: str
+    granted: frozenset[str]
 
 
 async def _read(tx: Transaction, turn: Turn) -> tuple[list[StoredMessage], StoredMessage]:
@@ -283,43 +358,6 @@ def _last(turn: Turn, newest: StoredMessage, own: MessageFiles, block: str) -> U
     return UserMessage(block + own.blocks + text, own.images)
 
 
-def _line(run: Run, asked: str = "") -> str:
-    """Return a run in a line for the model, with the question that it asks."""
-    label, task = escape_for_model(one_line(run.label, 60)), one_line(run.task, 120)
-    words = status_text(run.status, degraded=run.degraded).words
-    line = f"{short(run.id)} “{label}” ({run.agent}, {words}): {escape_for_model(task)}"
-    return f"{line} — {escape_for_model(one_line(asked, 400))}" if asked else line
-
-
 def _route(place: Place) -> Place:
     """Return a place without its message."""
     return replace(place, message="")
-
-
-def _remembered(found: Sequence[Memory], text: str) -> list[str]:
-    """Return a user's memories: those that match this text first, then the newest.
-
-    All memories would crowd the message out; `recall` finds the rest.
-    """
-    lines: list[str] = []
-    room = MEMORY_CHARACTERS
-    for memory in dict.fromkeys([*fitting(found, text)[: MEMORIES // 2], *found]):
-        line = f"{memory.number}: {escape_for_model(memory.text)}"
-        room -= len(line)
-        if room < 0 or len(lines) == MEMORIES:
-            break
-        lines.append(line)
-    return lines
-
-
-def _undelivered(items: Sequence[OutboxEntry]) -> list[str]:
-    """Return the undelivered announcements in lines, their texts cut to a common length."""
-    lines, room = [], UNDELIVERED_CHARACTERS
-    for item in items:
-        text = escape_for_model(one_line(item.text, min(room, 500)))
-        title = escape_for_model(one_line(item.title, 100))
-        lines.append(f"{short(item.run_id or item.key)} “{title}” (result, not delivered): {text}")
-        room -= len(text)
-        if room <= 0:
-            break
-    return lines

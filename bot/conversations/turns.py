@@ -20,6 +20,7 @@ from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Approved, Toolbox
 from bot.conversations.announcements import Notices
+from bot.conversations.context_preview import ContextPreview
 from bot.conversations.gaps import quote
 from bot.conversations.place_offers import PlaceOffers, day_of, key_of, uses_of
 from bot.conversations.turn_context import Beginning, TurnContext
@@ -28,7 +29,7 @@ from bot.conversations.turn_reply import STOPPED, DeliveryStatus, OutageNotices,
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.events import AnnouncementDue, EventBus, TurnWaiting
 from bot.logs import bound
-from bot.models.base import Model
+from bot.models.base import Model, ToolDescription
 from bot.platforms.base import Outlet, ReplyStream
 from bot.subagents.active import ActiveRuns, CancelReason, Restarts
 from bot.subagents.run_factory import opaque
@@ -96,6 +97,15 @@ class Turns:
                     await self._run(turn)
         finally:
             self.restarts.passed(turn_id)
+
+    async def preview(self, turn: Turn) -> ContextPreview:
+        """Return the parts of the input that a turn would begin with."""
+        history, block = await self.context.preview(turn)
+        tools = tuple(
+            ToolDescription(each.name, each.description, each.schema) for each in self.tools()
+        )
+        prompt = self.context.prompt(turn)
+        return ContextPreview(prompt=prompt, tools=tools, history=history, block=block)
 
     async def _run(self, turn: Turn) -> None:
         active = self.active.enter(turn.id)

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from bot.agent.messages import UserMessage
 from bot.catalog.agents import AgentDefinition
 from bot.conversations.command_lines import CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import ChatCommand, CommandRunner
+from bot.conversations.context_preview import ContextPreview
 from bot.conversations.personal_copies import PersonalCopies
 from bot.conversations.personal_data import PersonalData
 from bot.conversations.undo import Undo
@@ -16,6 +18,7 @@ from bot.platforms.base import Outlet
 from bot.subagents.active import ActiveRuns
 from bot.subagents.limits import SubagentSettings
 from bot.values import Identity, Place
+from db.turns import Turn
 from tests.fakes.agents import FakeAgents
 from tests.fakes.models import FakeModels
 from tests.fakes.office import FakeOffice
@@ -44,6 +47,7 @@ def command_runner(
         turns=turns or ActiveRuns(),
         undo=undo or Undo(office.database, {}, [], office.now),
         copies=copies_of(office, stores, outlets or {}, folder),
+        preview=nothing_sent,
         events=events or EventBus(),
         say=say,
         now=office.now,
@@ -65,3 +69,8 @@ def copies_of(
         now=office.now,
     )
     return PersonalCopies(data=data, outlets=outlets, folder=folder)
+
+
+async def nothing_sent(_: Turn) -> ContextPreview:
+    """Return an input without anything."""
+    return ContextPreview(prompt="", tools=(), history=(), block=UserMessage(""))

@@ -16,8 +16,9 @@ from bot.conversations import foreign_content
 from bot.conversations.compaction import Compaction
 from bot.conversations.foreign_content import EARLIER_IMAGES, IMAGE_BYTES, LEFT_OUT, chosen
 from bot.conversations.sharing import ConversationSettings
+from bot.conversations.situation_lines import MEMORIES, MEMORY_CHARACTERS
 from bot.conversations.thread_reader import ThreadReader
-from bot.conversations.turn_context import MEMORIES, MEMORY_CHARACTERS, TurnContext
+from bot.conversations.turn_context import TurnContext
 from bot.values import File, Identity, Json, Place, Role
 from db import conversations, memories, outbox, tables, turns
 from db import files as stored_files
