@@ -68,3 +68,21 @@ async def of_conversation(
     query = _FILES.query.join(messages, messages.c.id == files.c.message_id)
     here = query.where(messages.c.conversation_id == conversation_id)
     return await _FILES.all(tx, here.order_by(files.c.id.desc()).limit(limit))
+
+
+async def summarised(
+    tx: Transaction, conversation_id: str, summary_id: str, *, limit: int
+) -> list[StoredFile]:
+    """Return the files of the messages for which a summary stands, the newest `limit`, in order."""
+    resets = select(func.max(messages.c.id)).where(
+        messages.c.conversation_id == conversation_id,
+        messages.c.role == "reset",
+        messages.c.id < summary_id,
+    )
+    here = _FILES.query.join(messages, messages.c.id == files.c.message_id).where(
+        messages.c.conversation_id == conversation_id,
+        messages.c.id < summary_id,
+        messages.c.id > func.coalesce(resets.scalar_subquery(), ""),
+    )
+    newest = await _FILES.all(tx, here.order_by(files.c.id.desc()).limit(limit))
+    return newest[::-1]

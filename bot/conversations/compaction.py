@@ -14,15 +14,17 @@ from bot.agent.messages import (
     estimate_tokens,
 )
 from bot.agent.plain import plain
-from bot.agent.sanitizer import escape_for_model
+from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
 from bot.errors import ModelError
+from bot.masking import without_secrets
 from bot.models.base import Model, Question
 from bot.subagents.run_factory import opaque
-from bot.values import Clock
+from bot.values import Clock, inbox_path
 from db import history as stored
 from db.conversations import StoredMessage
 from db.database import Database
+from db.files import StoredFile
 from db.turns import Turn
 
 log = logging.getLogger(__name__)
@@ -120,10 +122,26 @@ def _split(history: Sequence[tuple[StoredMessage, Sequence[Message]]], room: int
     return number
 
 
-def shown_summary(item: StoredMessage) -> UserMessage:
-    """Return a summary as the model reads it."""
+def shown_summary(
+    item: StoredMessage, sent: Sequence[StoredFile], *, in_workspace: bool
+) -> UserMessage:
+    """Return a summary as the model reads it, with the names of the files sent before it.
+
+    Args:
+        item: The summary.
+        sent: The files of the messages for which it stands; their content is not shown any more.
+        in_workspace: Whether there is a workspace, in which they lie as well.
+    """
     text = escape_for_model(item.text)
+    if sent:
+        names = [inbox_path(each.name) if in_workspace else each.name for each in sent]
+        listed = "\n".join(f"- {_shown_name(name)}" for name in dict.fromkeys(names))
+        text = f"{text}\n\nFiles sent then, which are not shown any more:\n{listed}"
     return UserMessage(f'<summary of="what was said before">\n{text}\n</summary>')
+
+
+def _shown_name(name: str) -> str:
+    return escape_for_model(one_line(without_secrets(name, prose=True), 200))
 
 
 def _told(message: Message) -> str:

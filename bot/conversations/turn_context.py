@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from itertools import dropwhile
 from zoneinfo import ZoneInfo
 
@@ -33,14 +34,18 @@ from db import (
     todos,
     turns,
 )
+from db import files as stored_files
 from db.conversations import StoredMessage
 from db.database import Database, Transaction
+from db.files import StoredFile
 from db.memories import Memory
 from db.outbox import OutboxEntry
 from db.runs import Run
 from db.turns import Turn
 
 RECENT = 8
+#: Most files named that were sent before a summary.
+EARLIER_FILES = 50
 RECENT_MINUTES = 30
 UNDELIVERED = 8
 #: Characters of files' texts per token of the context: 75 % of it, at three characters per token.
@@ -128,7 +133,7 @@ class TurnContext:
             others=others,
             granted=state.granted,
             spent=spent or Usage(),
-            foreign=bool(files or state.waiting or state.asked or others)
+            foreign=bool(files or state.earlier or state.waiting or state.asked or others)
             or any(item.foreign or item.run_id for item in (*past, newest))
             or any(run.metadata.get(FOREIGN) for run in of_runs),
             # Approved calls may hold material that the turn that asked had read.
@@ -155,15 +160,20 @@ class TurnContext:
         async with self.database.snapshot() as tx:
             past, newest = await _read(tx, turn)
             sent, made = await self._kept(tx, turn, past, newest)
+            here, earlier = turn.conversation_id, []
+            if past and past[0].role == "summary":
+                before = past[0].id
+                earlier = await stored_files.summarised(tx, here, before, limit=EARLIER_FILES)
             active, asked, recent, waiting = await self._runs(tx, turn)
             todo_list = todos.list_of(turn.conversation_id, turn.user, shared=turn.shared)
             todo = await todos.read(tx, todo_list, turn.user.key)
-            key, here = turn.user.key, turn.conversation_id
+            key = turn.user.key
             return _State(
                 past=past,
                 newest=newest,
                 sent=sent,
                 made=made,
+                earlier=earlier,
                 active=active,
                 asked=asked,
                 recent=recent,
@@ -179,7 +189,7 @@ class TurnContext:
         """Return the files of messages, and the history, as a model reads them."""
         sent = state.sent
         files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
-        return files, self._told(turn, state.past, files, state.made)
+        return files, self._told(turn, state, files)
 
     def _block(
         self,
@@ -213,16 +223,14 @@ class TurnContext:
         return sent, await steps.load_many(tx, answered)
 
     def _told(
-        self,
-        turn: Turn,
-        past: Sequence[StoredMessage],
-        files: Mapping[str, MessageFiles],
-        made: Mapping[str, Sequence[tuple[int, str, Json]]],
+        self, turn: Turn, state: "_State", files: Mapping[str, MessageFiles]
     ) -> list[tuple[StoredMessage, list[Message]]]:
         """Return the history as a model reads it."""
-        shown = self.place_tools() if turn.shared else None
-        results = {key: calls_of(key, rows, shown=shown) for key, rows in made.items()}
-        return _history(past, files, results, ZoneInfo(self.settings.timezone))
+        of_place, zone = self.place_tools(), ZoneInfo(self.settings.timezone)
+        shown = of_place if turn.shared else None
+        results = {key: calls_of(key, rows, shown=shown) for key, rows in state.made.items()}
+        summary = partial(shown_summary, sent=state.earlier, in_workspace="file_read" in of_place)
+        return _history(state.past, files, results, zone, summary=summary)
 
     async def _runs(
         self, tx: Transaction, turn: Turn
@@ -268,6 +276,7 @@ class _State:
         newest: The message that the turn answers.
         sent: The files of the messages.
         made: The steps of earlier turns.
+        earlier: The files of the messages for which a summary stands.
         active: The user's active runs, with their open questions in `asked`.
         recent: The runs that ended a short while ago.
         waiting: The results that could not be delivered.
@@ -280,6 +289,7 @@ class _State:
     newest: StoredMessage
     sent: ConversationFiles
     made: Mapping[str, Sequence[tuple[int, str, Json]]]
+    earlier: list[StoredFile]
     active: list[Run]
     asked: dict[str, str]
     recent: list[Run]
@@ -310,6 +320,8 @@ def _history(
     files: Mapping[str, MessageFiles],
     results: Mapping[str, Sequence[Message]],
     zone: ZoneInfo,
+    *,
+    summary: Callable[[StoredMessage], UserMessage],
 ) -> list[tuple[StoredMessage, list[Message]]]:
     """Return the history as a model reads it; it begins with a user, as providers require.
 
@@ -320,6 +332,7 @@ def _history(
         files: The files of messages, by the ids of the messages.
         results: The calls and results of turns, by the ids of the turns: they precede the answer.
         zone: The time zone of the times.
+        summary: Returns a summary as a model reads it.
     """
     known = authors(past)
     told: list[tuple[StoredMessage, list[Message]]] = []
@@ -331,7 +344,7 @@ def _history(
         if item.role == "assistant":
             shown = [*results.get(item.turn_id or "", ()), Answer(text=item.text)]
         elif item.role == "summary":
-            shown = [shown_summary(item)]
+            shown = [summary(item)]
         elif item.author_number:
             shown = [UserMessage(attributed(item, known, zone, own.blocks), own.images)]
         else:

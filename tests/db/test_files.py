@@ -93,3 +93,26 @@ async def test_only_old_files_are_forgotten_and_their_messages_stay(
 
     assert [entry.message_id for entry in left] == [young]
     assert await stored.count(table) == 1
+
+
+async def test_the_files_before_a_summary_are_those_since_the_last_reset(
+    database: Database, stored: Stored, alice: Identity, bob: Identity
+) -> None:
+    await said_with(database, stored, alice, NOTES)
+    conversation = await stored.conversation(alice)
+    async with database.transaction() as tx:
+        await conversations.say(tx, conversation, role="reset", text="", now=stored.now())
+    await said_with(database, stored, alice, CAT, NOTES)
+    await said_with(database, stored, bob, NOTES)
+    async with database.transaction() as tx:
+        summary = await conversations.say(
+            tx, conversation, role="summary", text="Cats.", now=stored.now()
+        )
+    await said_with(database, stored, alice, NOTES)
+
+    async with database.snapshot() as tx:
+        every = await stored_files.summarised(tx, conversation, summary, limit=5)
+        newest = await stored_files.summarised(tx, conversation, summary, limit=1)
+
+    assert [each.name for each in every] == ["cat.png", "notes.md"]
+    assert [each.name for each in newest] == ["notes.md"]

@@ -1,13 +1,17 @@
 """`/context` shows all that is sent with a message, in tokens; one's own part to nobody else."""
 
 import re
+from base64 import b64encode
 
+from bot.agent.settings import AgentSettings
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.pictures import PNG
 from tests.stories.at_terminal import at_terminal
 from tests.stories.chats import ChatWay, new_chat
-from tests.stories.stage import Play, call
+from tests.stories.stage import Play, call, said
 
+PNG_BASE64 = b64encode(PNG).decode()
 PARTS = re.compile(r"^- (.+?): ([\d,]+)$", re.MULTILINE)
 
 
@@ -70,6 +74,35 @@ async def test_ones_own_block_is_shown_to_its_user_alone(chat_way: ChatWay) -> N
         assert "0 of 1 done" not in his
         assert "You answer u2 now." in his
         assert "Your own block" not in "".join(chat.texts(talk))
+
+
+async def test_images_before_a_summary_are_named_and_not_shown(chat_way: ChatWay) -> None:
+    long = "a long tale of hens, " * 350
+    files = [("hen.png", "image/png", PNG), ("list.txt", "text/plain", b"Ada, Bea")]
+    play = Play(
+        main=[
+            Reply(text="A hen."),
+            Reply(text="They spoke of hens."),
+            Reply(text="Two."),
+            Reply(text="In inbox."),
+        ]
+    )
+    small = AgentSettings(context_tokens=12_000, compact_at=0.4)
+    async with new_chat(chat_way) as chat, chat.bot(play, agent=small):
+        talk = await chat.ask("alice", f"First: {long}", files=files)
+        await chat.reads(talk, "A hen.")
+        assert PNG_BASE64 in str(play.asked[0]["messages"])
+        await chat.write("alice", talk, f"Second: {long}")
+        await chat.reads(talk, "Two.")
+        await chat.write("alice", talk, "Where is my picture?")
+        await chat.reads(talk, "In inbox.")
+
+        for body in play.asked[2:]:
+            text = "\n".join(said(each) for each in body["messages"] if each["role"] == "user")
+            summary = text.partition("</summary>")[0]
+            assert "They spoke of hens." in summary
+            assert "- inbox/hen.png\n- inbox/list.txt" in summary
+            assert PNG_BASE64 not in str(body["messages"])
 
 
 async def test_the_terminal_shows_memories_in_the_block(database_url: str) -> None:
