@@ -101,11 +101,13 @@ class Turns:
     async def preview(self, turn: Turn) -> ContextPreview:
         """Return the parts of the input that a turn would begin with."""
         history, block = await self.context.preview(turn)
+        offer = await self.offers.at(turn.place)
         tools = tuple(
-            ToolDescription(each.name, each.description, each.schema) for each in self.tools()
+            ToolDescription(each.name, each.description, each.schema)
+            for each in offer.tools
+            if not each.deferred
         )
-        prompt = self.context.prompt(turn)
-        return ContextPreview(prompt=prompt, tools=tools, history=history, block=block)
+        return ContextPreview(prompt=offer.prompt, tools=tools, history=history, block=block)
 
     async def _run(self, turn: Turn) -> None:
         active = self.active.enter(turn.id)
