@@ -25,7 +25,7 @@ from skills.declaration import BotServices, SkillParts
 from skills.loading_dangers import dangers
 from skills.loading_files import Built, built, built_from
 from skills.services import MemoryStore, SkillServices
-from skills.settings import SkillsSettings
+from skills.settings import OwnSkillsSettings
 from skills.shapes import check_confirmations, check_shape, in_the_way
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class _Candidate:
     make: Callable[[SkillServices], Built]
 
 
-def load(settings: SkillsSettings, services: SkillServices | FetchSettings) -> Loaded:
+def load(settings: OwnSkillsSettings, services: SkillServices | FetchSettings) -> Loaded:
     """Import every additional skill of the configuration, and build those without resources.
 
     Args:
@@ -202,7 +202,7 @@ def _in_packages() -> Iterator[_Candidate]:
         yield _Candidate(point.name, f"The skill {point.name} of {package}", make)
 
 
-def _unknown(settings: SkillsSettings, names: set[str]) -> Iterator[str]:
+def _unknown(settings: OwnSkillsSettings, names: set[str]) -> Iterator[str]:
     for key, named in (("disabled", settings.disabled), ("settings", settings.settings)):
         for name in named:
             if name not in names:

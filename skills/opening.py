@@ -10,7 +10,7 @@ from skills import discovery
 from skills.declaration import BotServices, SkillDeclaration, as_parts
 from skills.loading import fitting, load, open_outside
 from skills.registry import SkillRegistry
-from skills.settings import SkillsSettings
+from skills.settings import OwnSkillsSettings
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ async def open_skills(
         if all(section(kind).is_on for kind in discovery.settings_of(module)):
             name = module.removesuffix(".skill").rpartition(".")[2]
             declared.append((name, import_module(module).SKILL))
-    own = section(SkillsSettings)
+    own = section(OwnSkillsSettings)
     for name, declaration in sorted(declared, key=lambda each: each[1].last):
         mine = replace(services, name=name, folder=Path(own.data_folder) / name)
         if declaration.open is not None:

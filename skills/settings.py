@@ -10,7 +10,7 @@ from bot.values import Json, Settings
 _SECRET_WORDS = ("authorization", "credential", "key", "passphrase", "password", "secret", "token")
 
 
-class SkillsSettings(Settings):
+class OwnSkillsSettings(Settings):
     """Everything under `skills:`."""
 
     folders: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from bot.agent.budget import Spending
+from bot.agent.budget import LEAST_OUTPUT, Spending
 from bot.agent.context import fit, noted, shorten, without_earlier_images
 from bot.agent.messages import (
     Answer,
@@ -24,14 +24,13 @@ from bot.agent.protocols import AgentConfig, AgentContext, AnswerEntry, ResultEn
 from bot.agent.tool_search import meant
 from bot.agent.toolbox import Toolbox, may_have_run
 from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
-from bot.models.base import ASIDE_SECONDS, Model, OnText, Question, ToolDescription
+from bot.models.base import WAIT_MARGIN_SECONDS, Model, OnText, Question, ToolDescription
 from bot.values import RunStatus
 from skills.base import Effects, ToolContext
 
 log = logging.getLogger(__name__)
 
 SAME_CALLS = 3
-LEAST_OUTPUT = 256
 #: Output tokens charged for an answer that a crash of the process interrupts. Few answers are
 #: longer, and a charge of the greatest length would use up the budget of a run.
 INTERRUPTED_OUTPUT = 4_096
@@ -263,7 +262,7 @@ class BaseAgent:
             history=max(0, self._history - (len(messages) - len(shown))),
             user_hash=config.user_hash,
             background=config.background,
-            seconds=max(0.0, left - ASIDE_SECONDS),
+            seconds=max(0.0, left - WAIT_MARGIN_SECONDS),
             on_wait=on_wait,
             on_lost=lambda asked, lost: self.progress.spend(
                 meter, self._spending.lost(asked, lost)

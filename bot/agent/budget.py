@@ -22,8 +22,8 @@ REPORT_OUTPUT = 2_000
 LEAST_OUTPUT = 256
 LEAST_LAST_OUTPUT = 64
 #: Reserve for the last step: a share of the total time, and its upper bound in seconds.
-ASIDE_SHARE = 0.15
-ASIDE_SECONDS = 30.0
+RESERVED_SHARE = 0.15
+RESERVED_SECONDS = 30.0
 #: The tokens of a turn, whose answer to a user is never cut off.
 UNLIMITED = 10**12
 
@@ -46,7 +46,7 @@ class WorkClock:
         self.total = total
         self._monotonic = monotonic
         self._began = monotonic() - used
-        self._aside = min(ASIDE_SECONDS, total * ASIDE_SHARE)
+        self._aside = min(RESERVED_SECONDS, total * RESERVED_SHARE)
         self._stopped_at: float | None = None
         self._holders = 0
         self.limit: asyncio.Timeout | None = None

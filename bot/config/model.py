@@ -20,7 +20,7 @@ from bot.subagents.retention import RetentionSettings
 from bot.values import Section, Settings, SkillSettings
 from db.settings import DatabaseSettings
 from skills import discovery
-from skills.settings import SkillsSettings
+from skills.settings import OwnSkillsSettings
 
 
 class LoggingSettings(Settings):
@@ -57,7 +57,7 @@ class CoreConfig(Settings):
     agent_skills: AgentSkillsSettings = AgentSkillsSettings()
     """Agent Skills (SKILL.md): instructions for certain kinds of work."""
 
-    skills: SkillsSettings = SkillsSettings()
+    skills: OwnSkillsSettings = OwnSkillsSettings()
     """Further skills in Python: docs/skills.md."""
 
     access: AccessSettings = AccessSettings()
@@ -146,7 +146,7 @@ def _secrets(value: object) -> Iterator[str]:
         yield value.get_secret_value()
     elif isinstance(value, DatabaseSettings):
         yield from value.passwords
-    elif isinstance(value, SkillsSettings):
+    elif isinstance(value, OwnSkillsSettings):
         yield from value.secrets
     elif isinstance(value, Settings):
         for name in type(value).model_fields:

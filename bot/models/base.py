@@ -10,7 +10,7 @@ from bot.values import Json
 
 #: Margin, in seconds, by which waiting for a busy provider ends before the deadline that cancels
 #: the question: an unsent request is not charged, and the caller gets the reason.
-ASIDE_SECONDS = 0.1
+WAIT_MARGIN_SECONDS = 0.1
 
 #: Weights of input tokens read from a prompt cache, by model, from the vendors' price lists;
 #: gateways write names with dots or prefixes.

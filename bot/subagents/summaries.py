@@ -25,8 +25,8 @@ Spent = Callable[[Usage], None]
 #: Longest result, in characters, that is not shortened.
 LONG = 4_000
 #: Smallest room in the budget, in output tokens, that allows a useful summary.
-LEAST_OUTPUT = 256
-MOST_OUTPUT = 2_000
+LEAST_SUMMARY = 256
+MOST_SUMMARY = 2_000
 MOST_SECONDS = 60.0
 
 PROMPT = """\
@@ -122,14 +122,14 @@ def _question(
     messages = (UserMessage(MATERIAL.format(task=run.task, report=outcome.text)),)
     used = outcome.usage.weighted if outcome.usage else 0
     room = run.token_budget - used - estimate_tokens(prompt) - estimate_tokens(messages)
-    if room < LEAST_OUTPUT:
+    if room < LEAST_SUMMARY:
         log.info("The result of run %s stays long: its tokens are used up", run.id)
         return None
     return Question(
         model=run.model or "",
         prompt=prompt,
         messages=messages,
-        max_tokens=min(MOST_OUTPUT, room),
+        max_tokens=min(MOST_SUMMARY, room),
         seconds=seconds,
         background=run.mode != "sync",
         on_lost=lambda _, lost: spent(lost),

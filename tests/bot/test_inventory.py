@@ -16,7 +16,7 @@ from db.settings import DatabaseSettings
 from skills.discovery import names as names_in_sources
 from skills.mcp.settings import McpServerSettings, McpSettings
 from skills.rest.settings import RestSettings
-from skills.settings import SkillsSettings
+from skills.settings import OwnSkillsSettings
 from skills.web.settings import SearchSettings
 from tests.fakes.outlet import FakeOutlet
 
@@ -52,7 +52,7 @@ def configured(folder: Path, url: str = "", **more: object) -> Config:
             "database": DatabaseSettings(url=url) if url else DatabaseSettings(),
             "agents": AgentsSettings(folders=(str(folder / "agents"),)),
             "agent_skills": AgentSkillsSettings(folders=(str(folder / "skills"),)),
-            "skills": SkillsSettings(folders=(str(folder / "python"),), entry_points=False),
+            "skills": OwnSkillsSettings(folders=(str(folder / "python"),), entry_points=False),
             **more,
         }
     )
@@ -76,7 +76,7 @@ def put_python(folder: Path, name: str, options: str = "") -> Path:
 
 
 def test_the_defaults_have_six_agents_and_nothing_is_wrong() -> None:
-    found = take(Config(skills=SkillsSettings(entry_points=False)))
+    found = take(Config(skills=OwnSkillsSettings(entry_points=False)))
 
     assert found.agents == (
         *("code-review", "code-search", "explore", "general", "planner", "researcher"),
@@ -141,7 +141,7 @@ def test_the_report_tells_what_there_is_and_what_is_wrong(folder: Path) -> None:
     config = configured(folder)
 
     told = report(config, None, {}, take(config))
-    calm = report(Config(), None, {}, take(Config(skills=SkillsSettings(entry_points=False))))
+    calm = report(Config(), None, {}, take(Config(skills=OwnSkillsSettings(entry_points=False))))
 
     assert "Agents         code-review, code-search, explore" in told
     assert "Agent Skills   pdf" in told

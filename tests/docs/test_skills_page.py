@@ -24,7 +24,7 @@ from skills.rest.openapi import by_hand
 from skills.rest.openapi import name_for as rest_name
 from skills.rest.settings import RestSettings
 from skills.services import SkillServices
-from skills.settings import SkillsSettings
+from skills.settings import OwnSkillsSettings
 from skills.web.settings import ProviderName
 from tests.docs.pages import ROOT, SKILLS, Page, code_in
 from tests.fakes.calls import Caller
@@ -55,7 +55,7 @@ def loads(here: Path) -> Loads:
 
     def loaded(**departures: str) -> Loaded:
         given: dict[str, Json] = {"departures": dict(departures)} if departures else {}
-        settings = SkillsSettings(
+        settings = OwnSkillsSettings(
             folders=(str(here / "my-python-skills"),),
             entry_points=False,
             settings=given,

@@ -16,7 +16,7 @@ from skills.base import Effects, Skill, Tool
 from skills.declaration import SkillParts
 from skills.loading import Loaded, fitting, load
 from skills.registry import SkillRegistry
-from skills.settings import SkillsSettings
+from skills.settings import OwnSkillsSettings
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock
 from tests.fakes.web import FakeWeb, response
@@ -51,7 +51,7 @@ def loads(folder: Path, tmp_path: Path) -> Loads:
     def loaded(
         *disabled: str, settings: dict[str, Json] | None = None, entry_points: bool = False
     ) -> Loaded:
-        given = SkillsSettings(
+        given = OwnSkillsSettings(
             folders=(str(folder),),
             entry_points=entry_points,
             disabled=disabled,
@@ -88,7 +88,7 @@ async def test_a_file_that_asks_a_service_is_a_skill(
 ) -> None:
     service.pages["127.0.0.1/v1/now"] = response(b'{"degrees": 21}', kind="application/json")
     given = {"address": f"{service.url}/v1", "api_key": "a-key-of-mine"}
-    settings = SkillsSettings(
+    settings = OwnSkillsSettings(
         folders=(str(OUTSIDE),), entry_points=False, settings={"weather": given}
     )
 
@@ -136,7 +136,7 @@ async def test_what_a_skill_of_ones_own_returns_reaches_the_model_escaped_once(
 
 
 def test_what_it_lacks_in_the_configuration_is_said_in_its_own_words() -> None:
-    settings = SkillsSettings(folders=(str(OUTSIDE),), entry_points=False)
+    settings = OwnSkillsSettings(folders=(str(OUTSIDE),), entry_points=False)
 
     loaded = load(settings, FetchSettings())
 
@@ -234,7 +234,7 @@ def test_secrets_among_the_settings_are_known_by_their_keys() -> None:
         "c": {"credentials": {"user": "four-four-four"}},
     }
 
-    assert set(SkillsSettings(settings=given).secrets) == {
+    assert set(OwnSkillsSettings(settings=given).secrets) == {
         "one-one-one",
         "two-two-two",
         "three-three",
@@ -323,7 +323,7 @@ def test_a_stop_from_the_keyboard_passes(folder: Path, loads: Loads) -> None:
 
 
 def test_a_folder_that_is_not_there_is_told() -> None:
-    settings = SkillsSettings(folders=("/nowhere/at/all",), entry_points=False)
+    settings = OwnSkillsSettings(folders=("/nowhere/at/all",), entry_points=False)
 
     assert load(settings, FetchSettings()).problems == (
         "The folder /nowhere/at/all of skills cannot be read: No such file or directory.",

@@ -11,7 +11,7 @@ from bot.agent.settings import AgentSettings
 from db.database import Database
 from db.tables import metadata
 from skills.files.settings import WorkspaceSettings
-from skills.settings import SkillsSettings
+from skills.settings import OwnSkillsSettings
 from tests.fakes.anthropic_server import Reply
 from tests.stories.at_terminal import at_terminal
 from tests.stories.chats import Chat, ChatWay, new_chat
@@ -141,7 +141,7 @@ async def test_the_terminal_saves_the_copy_in_a_file_and_forgets_its_user(
         ]
     )
     workspaces = WorkspaceSettings(folder=str(tmp_path / "workspaces"))
-    further = SkillsSettings(data_folder=str(tmp_path / "skills"))
+    further = OwnSkillsSettings(data_folder=str(tmp_path / "skills"))
     async with at_terminal(database_url, play, workspaces=workspaces, skills=further) as desk:
         desk.send("Note that a zebra has stripes")
         await desk.shows("Noted.")

@@ -213,7 +213,7 @@ async def test_a_run_out_of_time_is_asked_for_what_it_has(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Of nine seconds, so many for the last words: a machine may halt for some.
-    monkeypatch.setattr(budget, "ASIDE_SHARE", 0.8)
+    monkeypatch.setattr(budget, "RESERVED_SHARE", 0.8)
     play = Play(
         runs={
             "Wait": [

@@ -10,7 +10,7 @@ from bot.errors import ModelError
 from bot.models import failures
 from bot.models.anthropic_client import NAME, Claude, open_sdk
 from bot.models.anthropic_codec import usage_of
-from bot.models.base import ASIDE_SECONDS
+from bot.models.base import WAIT_MARGIN_SECONDS
 from bot.models.client import MALFORMED, Lazy
 from bot.values import Json
 from skills.web.search.base import Hit, SearchError, Spent, hits, uncounted
@@ -81,7 +81,7 @@ class ClaudeSearch:
                     more, paused = await self._patience.ask(
                         partial(self._ask, [said, answered] if blocks else [said], spent),
                         name=self.model,
-                        seconds=until - clock() - ASIDE_SECONDS,
+                        seconds=until - clock() - WAIT_MARGIN_SECONDS,
                         background=background,
                     )
                     blocks += more

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.budget import ASIDE_SECONDS, WorkClock
+from bot.agent.budget import RESERVED_SECONDS, WorkClock
 
 
 class Monotonic:
@@ -43,7 +43,7 @@ def test_what_earlier_attempts_used_is_counted(monotonic: Monotonic) -> None:
 def test_the_last_step_gets_half_a_minute_at_most(monotonic: Monotonic) -> None:
     clock = WorkClock(600, monotonic=monotonic)
 
-    assert clock.left() == 600 - ASIDE_SECONDS
+    assert clock.left() == 600 - RESERVED_SECONDS
 
 
 def test_past_its_end_a_run_has_no_time_left(monotonic: Monotonic) -> None:
