@@ -189,6 +189,10 @@ class Outlet:
     async def settle(self, question: Confirmation, settlement: Settlement) -> None:
         """Do nothing."""
 
+    async def post(self, place: Place, owner: Identity, text: str) -> Delivered:
+        """Do nothing."""
+        return Delivered()
+
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Do nothing."""
 

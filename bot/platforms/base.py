@@ -295,6 +295,15 @@ class Outlet(Protocol):
         """Send a short text to one user, privately if the platform can do so. Never raises."""
         ...
 
+    async def post(self, place: Place, owner: Identity, text: str) -> Delivered:
+        """Post a text in a place for all who read there, without a ping, and nowhere else.
+
+        Raises:
+            NotPresentError: The owner is not present.
+            DeliveryError: The text was not delivered.
+        """
+        ...
+
     async def send_files(
         self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
     ) -> Delivered:

@@ -80,7 +80,8 @@ class FakeStage:
             f"{item.title} {item.text} {item.footer} {'repetition' * item.maybe_repeated}"
             for item in fake.announcements
         ]
-        others = [item.text for item in fake.questions] + [item.text for item in fake.told]
+        others = [item.text for item in fake.questions]
+        others += [item.text for item in (*fake.told, *fake.posted)]
         others += [settlement.chosen for settlement in fake.settled.values()]
         return safe_markdown("\n".join(replies + cards + said + others))
 

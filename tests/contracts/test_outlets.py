@@ -169,6 +169,7 @@ async def test_hostile_text_is_harmless_wherever_it_stands(stage: Stage) -> None
     await outlet.announce(announcement(stage, title=HOSTILE, text=HOSTILE, footer=HOSTILE))
     outlet.show_card(card(stage, RunStatus.FAILED, run_id, label=HOSTILE))
     await outlet.tell(stage.place, stage.owner, HOSTILE)
+    await outlet.post(stage.place, stage.owner, HOSTILE)
     await stage.shows("failed")
 
     assert stage.dangers() == []
@@ -251,6 +252,12 @@ async def test_a_short_thing_is_told(stage: Stage) -> None:
     await stage.shows("Your run was stopped.")
 
 
+async def test_a_text_is_posted_in_its_place(stage: Stage) -> None:
+    await stage.outlet.post(stage.place, stage.owner, "Three of five pages are read.")
+
+    await stage.shows("Three of five pages are read.")
+
+
 async def test_nothing_is_delivered_to_someone_who_is_not_there(stage: Stage) -> None:
     reply = stage.outlet.open_reply(stage.place, stage.owner)
     if not await stage.leave():
@@ -260,6 +267,8 @@ async def test_nothing_is_delivered_to_someone_who_is_not_there(stage: Stage) ->
         await reply.finish("A secret answer.")
     with pytest.raises(NotPresentError):
         await stage.outlet.announce(announcement(stage, text="A secret result."))
+    with pytest.raises(NotPresentError):
+        await stage.outlet.post(stage.place, stage.owner, "A secret sentence.")
     with pytest.raises(DeliveryError):
         await stage.outlet.ask(question(stage))
     await stage.outlet.tell(stage.place, stage.owner, "A secret word.")

@@ -22,12 +22,12 @@ from bot.platforms.messages import PastMessage
 from bot.values import Identity, Place, RunStatus
 from tests.fakes.patience import PATIENCE_SECONDS, Pulse
 
-Kind = Literal["reply", "announcement", "question"]
+Kind = Literal["reply", "announcement", "question", "post"]
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One `Outlet.tell`."""
+    """One `Outlet.tell` or `Outlet.post`."""
 
     place: Place
     user: Identity
@@ -125,6 +125,7 @@ class FakeOutlet:
         self.questions: list[Confirmation] = []
         self.settled: dict[str, Settlement] = {}
         self.told: list[Told] = []
+        self.posted: list[Told] = []
         self.absent: set[Identity] = set()
         self.past: list[PastMessage] = []
         self.unreadable: DeliveryError | None = None
@@ -187,6 +188,13 @@ class FakeOutlet:
         self.settled[question.id] = settlement
         self.stir()
 
+    async def post(self, place: Place, owner: Identity, text: str) -> Delivered:
+        """Take a text, unless this send is to fail."""
+        with self.sending("post", owner) as taken:
+            if taken:
+                self.posted.append(Told(place, owner, text))
+        return Delivered((f"post-{len(self.posted)}",))
+
     async def send_files(
         self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
     ) -> Delivered:
@@ -225,7 +233,7 @@ class FakeOutlet:
         """Let the next send of this kind raise `error`; call it again for the one after that.
 
         Args:
-            kind: `reply` (its `finish`), `announcement` or `question`.
+            kind: `reply` (its `finish`), `announcement`, `question` or `post`.
             error: What is raised.
             taken: The platform took the text all the same (for `fate_unknown`).
         """

@@ -183,15 +183,12 @@ class DiscordOutlet(MessagingOutlet):
 
         Never raises.
         """
-        key = f"tell {uuid.uuid4()}"
 
         async def say(route: Route) -> tuple[str, ...]:
             head = "" if route.ping else route.head
-            parts = parts_of(markdown, name="message.md", head=head)
-            return await self._say(replace(route, ping=""), parts, key=key)
+            return await self._post_text(replace(route, head=head, ping=""), text)
 
         try:
-            markdown = await made_harmless(text)
             await self._reach(place, user, say)
         except DeliveryError as error:
             log.info("A note for a user was not sent in %s: %s", place.channel, error)
@@ -225,6 +222,10 @@ class DiscordOutlet(MessagingOutlet):
             )
             read.append(past)
         return read
+
+    async def _post_text(self, route: Route, text: str) -> tuple[str, ...]:
+        parts = parts_of(await made_harmless(text), name="message.md", head=route.head)
+        return await self._say(route, parts, key=f"tell {uuid.uuid4()}")
 
     async def _post_files(
         self, route: Route, owner: Identity, files: Sequence[OutgoingFile], key: str

@@ -253,6 +253,17 @@ class MessagingOutlet(ABC):
         say = await self._question(confirmation)
         return (await self._reach(confirmation.place, confirmation.owner, say))[-1]
 
+    async def post(self, place: Place, owner: Identity, text: str) -> Delivered:
+        """Post a text in a place for all who read there, without a ping, and nowhere else.
+
+        Raises:
+            DeliveryError: The text was not delivered.
+        """
+        route = await self._usual_route(place, owner)
+        if route is None:
+            raise RefusedError("There is no place for it.")
+        return Delivered(await self._post_text(replace(route, head="", ping=""), text))
+
     async def send_files(
         self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
     ) -> Delivered:
@@ -316,6 +327,14 @@ class MessagingOutlet(ABC):
     @abstractmethod
     async def _question(self, confirmation: Confirmation) -> Say:
         """Return the function that sends a question; the last id is that of its buttons."""
+
+    @abstractmethod
+    async def _post_text(self, route: Route, text: str) -> tuple[str, ...]:
+        """Post a text over a route, and return the ids of its messages.
+
+        Raises:
+            DeliveryError: The text was not delivered.
+        """
 
     @abstractmethod
     async def _post_files(

@@ -95,6 +95,16 @@ class PendingOutlet:
         if self._outlet is not None:
             await self._outlet.settle(question, settlement)
 
+    async def post(self, place: Place, owner: Identity, text: str) -> Delivered:
+        """Post a text in a place for all who read there, without a ping, and nowhere else.
+
+        Raises:
+            DeliveryError: The text was not delivered.
+        """
+        if self._outlet is None:
+            raise DeliveryError(NOT_OPEN)
+        return await self._outlet.post(place, owner, text)
+
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Send a short text to one user, privately if the platform can do so. Never raises."""
         if self._outlet is not None:

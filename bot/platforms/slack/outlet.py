@@ -125,6 +125,10 @@ class SlackOutlet(MessagingOutlet):
         if read and place.message:
             await self._receipts.show(partial(self.sender.react, place, texts.READ))
 
+    async def _post_text(self, route: Route, text: str) -> tuple[str, ...]:
+        parts = parts_of(await made_harmless(text.strip()), name="message.md")
+        return await self.sender.post_all(route.place, parts, head=route.head)
+
     async def _post_files(
         self, route: Route, owner: Identity, files: Sequence[OutgoingFile], key: str
     ) -> tuple[str, ...]:

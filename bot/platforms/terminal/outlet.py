@@ -121,6 +121,15 @@ class TerminalOutlet:
         if self._state.drop_question(question.id) and settlement.by is None:
             await self.tell(question.place, question.owner, unanswered(question, settlement))
 
+    async def post(self, place: Place, owner: Identity, text: str) -> Delivered:
+        """Print a short note above the prompt.
+
+        Raises:
+            NotPresentError: The owner is not at the prompt.
+        """
+        await self._state.surface_for(owner).show(Notice(text))
+        return Delivered()
+
     async def send_files(
         self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
     ) -> Delivered:

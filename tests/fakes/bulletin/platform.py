@@ -170,6 +170,9 @@ class BulletinOutlet(MessagingOutlet):
         """Remove the sign of receipt; the board has no sign of a message read."""
         await self._receipts.take(place, partial(self._mark, place, shown=False))
 
+    async def _post_text(self, route: Route, text: str) -> tuple[str, ...]:
+        return await self._say(text, (), route)
+
     async def _post_files(
         self, route: Route, owner: Identity, files: Sequence[OutgoingFile], key: str
     ) -> tuple[str, ...]:
