@@ -104,6 +104,9 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
             str | None, "`result` (its report), `summary` (in your words) or `silent`"
         ] = None,
         notify: Annotated[str | None, "`done`, `progress` too, or `silent` (no ping)"] = None,
+        progress: Annotated[
+            str | None, "`card`, or `worded`: a sentence every two minutes too"
+        ] = None,
         whiteboard: dict[str, str] | None = None,
         permissions: Annotated[
             dict[str, str] | None,
@@ -125,6 +128,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
             token_budget=token_budget,
             announce=announce,
             notify=notify,
+            progress=progress,
             whiteboard=whiteboard or {},
             permissions=permissions,
         )

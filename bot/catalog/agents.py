@@ -25,6 +25,8 @@ GENERAL = "general"
 
 #: Delivery of a result: sent unchanged, summarised by the main agent, or stored without a message.
 ANNOUNCE = ("result", "summary", "silent")
+#: Report of progress: on the card alone, or also in sentences of the main agent.
+PROGRESS = ("card", "worded")
 #: Handling of a call that needs permission: refused, or the run's owner is asked.
 APPROVALS = ("deny", "ask")
 WORKSPACES = ("user", "run")
@@ -49,6 +51,8 @@ class AgentDefinition:
         input_schema: The JSON Schema of its input; with it the agent is also a tool of the main
             agent.
         tool: The name of that tool; empty for the agent's name.
+        progress: How progress is reported, one of `PROGRESS`; empty for the setting
+            `subagents.progress`.
         permissions: PermissionRules that restrict its calls, beside the rules of its caller.
         approvals: Handling of a call that needs permission, one of `APPROVALS`; empty for the
             setting `subagents.approvals`.
@@ -67,6 +71,7 @@ class AgentDefinition:
     token_budget: int | None = None
     timeout_minutes: float | None = None
     announce: str = "result"
+    progress: str = ""
     skills: tuple[str, ...] = ()
     mcp_servers: tuple[str, ...] = ()
     background: bool = False
@@ -118,7 +123,7 @@ _UNUSED: Mapping[str, str] = {
 _USED = {
     "name", "description", "tools", "disallowedTools", "model", "maxTurns", "skills", "mcpServers",
     "background", "effort", "color", "provider", "input_schema", "tool", "permissions", "approvals",
-    "token_budget", "timeout_minutes", "announce", "summarize", "workspace",
+    "token_budget", "timeout_minutes", "announce", "progress", "summarize", "workspace",
 }  # fmt: skip
 
 #: The skill that holds the tools of agents.
@@ -168,6 +173,7 @@ def read(path: Path) -> Parsed[AgentDefinition]:
         token_budget=head.whole("token_budget"),
         timeout_minutes=head.number("timeout_minutes"),
         announce=head.one_of("announce", ANNOUNCE) or ANNOUNCE[0],
+        progress=head.one_of("progress", PROGRESS) or "",
         skills=lenient("skills", head.names, "none is used", default=()),
         mcp_servers=servers[0],
         background=lenient("background", head.switch, "`false` is used", default=False),

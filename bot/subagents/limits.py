@@ -93,6 +93,11 @@ class SubagentSettings(Settings):
     asks the run's owner.
     """
 
+    progress: Literal["card", "worded"] = "card"
+    """The progress of background runs, unless a run or its agent's file sets this: `card` shows it
+    on the card; `worded` also has the main agent write a sentence, every two minutes at most.
+    """
+
     tool_timeout_seconds: float = Field(60, gt=0)
     """Time of one tool call that sets none of its own, in seconds."""
 

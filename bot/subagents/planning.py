@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from bot.agent.permissions import read_rules
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
-from bot.catalog.agents import ANNOUNCE, AgentDefinition, Agents, find
+from bot.catalog.agents import ANNOUNCE, PROGRESS, AgentDefinition, Agents, find
 from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings, clamp, spoken
 from bot.subagents.requests import (
@@ -19,6 +19,7 @@ from bot.subagents.requests import (
     ORIGINS,
     OWN_WORKSPACE,
     ROOT,
+    WORDED,
     Caller,
     RunRequest,
 )
@@ -77,6 +78,8 @@ class RunPlanner:
                 f"There is no agent “{one_line(request.agent, 60)}”; `{definition.name}` took it."
             )
         metadata = _metadata(request, definition, caller)
+        if (request.progress or definition.progress or self.settings.progress) == "worded":
+            metadata[WORDED] = True
         wanted = request.token_budget or definition.token_budget
         if wanted is not None:
             source = "request" if request.token_budget else "agent"
@@ -135,7 +138,7 @@ class RunPlanner:
         minutes = run.timeout_ms if run.mode == "async" else 0
         metadata = {
             name: run.metadata[name]
-            for name in ("permissions", *ORIGINS, BUDGET_SOURCE, ASKED_MODEL)
+            for name in ("permissions", *ORIGINS, BUDGET_SOURCE, ASKED_MODEL, WORDED)
             if name in run.metadata
         }  # fmt: skip
         if apart := run.metadata.get(OWN_WORKSPACE):
@@ -289,6 +292,8 @@ def _check(task: str, request: RunRequest) -> None:
         raise BadRequestError(f"`announce` must be one of {', '.join(ANNOUNCE)}.")
     if request.notify not in {None, *NOTIFY}:
         raise BadRequestError(f"`notify` must be one of {', '.join(NOTIFY)}.")
+    if request.progress not in {None, *PROGRESS}:
+        raise BadRequestError(f"`progress` must be one of {', '.join(PROGRESS)}.")
     board = request.whiteboard
     entries, key_length, value_length = MAX_BOARD
     if len(board) > entries or any(

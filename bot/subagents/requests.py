@@ -23,6 +23,8 @@ ROOT = "root_id"
 CONTINUES = "continues"
 #: Key of a run's metadata: the run has a workspace of its own, or works in that of the run named.
 OWN_WORKSPACE = "own_workspace"
+#: Key of a run's metadata: the main agent reports its progress in sentences.
+WORDED = "worded"
 #: Key of a run's metadata: the requested provider and model, if any.
 ASKED_MODEL = "asked_model"
 #: Key of a run's metadata: the notifications about it that were asked for (`NOTIFY`).
@@ -133,6 +135,7 @@ class RunRequest:
     token_budget: int | None = None
     announce: str | None = None
     notify: str | None = None
+    progress: str | None = None
     whiteboard: dict[str, str] = field(default_factory=dict)
     permissions: Mapping[str, str] | None = None
     given: Json | None = None

@@ -31,6 +31,7 @@ model: small
 token_budget: 9000
 timeout_minutes: 2.5
 announce: summary
+progress: worded
 ---
 You explore.
 ---
@@ -62,6 +63,7 @@ def test_everything_in_the_file_is_read(tmp_path: Path) -> None:
         token_budget=9000,
         timeout_minutes=2.5,
         announce="summary",
+        progress="worded",
     )
 
 
@@ -98,6 +100,7 @@ def test_a_model_may_be_inherited(tmp_path: Path, name: str) -> None:
         ("timeout_minutes: -1", "`timeout_minutes` must be a number above 0"),
         ("timeout_minutes: .nan", "`timeout_minutes` must be a number above 0"),
         ("announce: loudly", "`announce` must be one of result, summary, silent"),
+        ("progress: loudly", "`progress` must be one of card, worded"),
         ("tools: 5", "`tools` must be a list of names"),
         ("tools: [1, 2]", "`tools` must be a list of names"),
         ("tools: [", "the front matter is no YAML"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -10,7 +10,7 @@ from bot.catalog.agents import AgentDefinition
 from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.planning import MAX_TASK, PlannedRun, RunPlanner, label_for
-from bot.subagents.requests import BUDGET_SOURCE, Caller, RunRequest
+from bot.subagents.requests import BUDGET_SOURCE, WORDED, Caller, RunRequest
 from bot.values import Identity, Json, Place, Role
 from db.runs import NEW_RUNS
 from tests.fakes.agents import FakeAgents
@@ -138,6 +138,33 @@ def test_what_set_the_budget_is_kept(
     caller: Caller, request_: dict[str, Any], source: str | None
 ) -> None:
     assert plan(caller, **request_).run.metadata.get(BUDGET_SOURCE) == source
+
+
+@pytest.mark.parametrize(
+    ("setting", "of_agent", "asked", "worded"),
+    [
+        ("card", "", None, False),
+        ("worded", "", None, True),
+        ("worded", "card", None, False),
+        ("card", "worded", None, True),
+        ("card", "worded", "card", False),
+        ("card", "", "worded", True),
+    ],
+)
+def test_progress_is_worded_by_the_request_else_the_agent_else_the_setting(
+    caller: Caller,
+    setting: Literal["card", "worded"],
+    of_agent: str,
+    asked: str | None,
+    worded: bool,
+) -> None:
+    settings = SubagentSettings(progress=setting)
+    agent = replace(READER, name="teller", progress=of_agent)
+    request = RunRequest(task="Count.", agent="teller", progress=asked)
+
+    planned = planner(agent, settings=settings).plan(request, caller, mode="async").run
+
+    assert planned.metadata.get(WORDED, False) is worded
 
 
 def test_what_is_asked_for_goes_before_what_the_agent_brings(caller: Caller) -> None:
@@ -271,6 +298,7 @@ def test_a_number_that_makes_no_sense_is_named(caller: Caller, name: str, value:
         ({"instructions": "x" * MAX_TASK}, "20,000 characters"),
         ({"token_budget": 99}, "at least 100"),
         ({"announce": "loudly"}, "one of result, summary, silent"),
+        ({"progress": "loudly"}, "one of card, worded"),
         ({"whiteboard": {str(n): "" for n in range(101)}}, "100 entries"),
         ({"whiteboard": {"k" * 201: ""}}, "keys of at most 200"),
         ({"whiteboard": {"k": "x" * 20_001}}, "20,000 characters"),
