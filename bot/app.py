@@ -35,6 +35,7 @@ from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Turns
 from bot.conversations.undo import Undo
 from bot.conversations.upkeep import Upkeep
+from bot.conversations.worded_progress import WordedProgress
 from bot.engine import Engine
 from bot.events import (
     AnnouncementDue,
@@ -320,6 +321,14 @@ async def open_bot(
         )
 
         # -- regular work
+        worded = WordedProgress(
+            database=database,
+            outlets=outlets,
+            active=active_runs,
+            main=models.for_main,
+            events=events,
+            now=now,
+        )
         upkeep = Upkeep(
             database=database,
             engine=engine,
@@ -345,7 +354,7 @@ async def open_bot(
             present=present,
             stored_outcome=runner.stored_outcome,
             now=now,
-            further=[work for parts in registry.parts for work in parts.periodic],
+            further=[worded.write_due, *(work for part in parts for work in part.periodic)],
         )
 
         # -- events to the parts built above
@@ -354,7 +363,7 @@ async def open_bot(
         events.subscribe(RunEvent, log_event)
         events.subscribe(RunEvent, cards.handle)
         events.subscribe(RunEvent, progress.handle)
-        events.subscribe(RunAdmitted, partial(_submit, engine, tasks, alone=database.is_sqlite))
+        events.subscribe(RunAdmitted, engine.on_run_admitted)
         events.subscribe(AnnouncementDue, announcements.on_due)
         events.subscribe(TurnWaiting, queue.on_turn_waiting)
         events.subscribe(QuestionSettled, settling.on_settled)
@@ -385,13 +394,3 @@ async def _start(stack: AsyncExitStack, bot: Bot) -> None:
     stack.push_async_callback(duties.close)
     duties.start(bot.upkeep.run(), name="upkeep", fresh_context=True)
     bot.tasks.start(bot.models.warm(), name="warm up the model")
-
-
-def _submit(engine: Engine, tasks: Tasks, event: RunAdmitted, *, alone: bool) -> None:
-    """Submit a run to the engine; a delegated run is executed by the turn that waits for it."""
-    if event.mode != "async":
-        return
-    # A database file serves one process, so a shared queue is not needed.
-    hand = engine.start if alone else engine.submit
-    work = hand("run", event.run_id, event.platform)
-    tasks.start(work, name=f"submit {event.run_id}", fresh_context=True)

@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bot.engine_library import THREADS, open_pool, quieten
 from bot.errors import DatabaseUnreachableError
+from bot.events import RunAdmitted
 from bot.tasks import Tasks
 from db.trouble import reason_of
 
@@ -52,8 +53,11 @@ class Engine:
 
     file: Path | None = None
 
-    def __init__(self, kinds: dict[str, Work], tasks: Tasks, worker_id: str) -> None:
+    def __init__(
+        self, kinds: dict[str, Work], tasks: Tasks, worker_id: str, shared: Sequence[str] = ()
+    ) -> None:
         self._kinds = kinds
+        self._shared = shared
         self._tasks = tasks
         self._worker_id = worker_id
         self._dbos: Any = None
@@ -91,7 +95,7 @@ class Engine:
         """
         from dbos import DBOS  # noqa: PLC0415 - heavy, and needed only here
 
-        engine = cls(kinds, tasks, worker_id)
+        engine = cls(kinds, tasks, worker_id, shared)
         engine._dbos = DBOS
         quieten()
         database = open_pool(url)
@@ -196,6 +200,17 @@ class Engine:
         enqueue, workflow = self._dbos.enqueue_workflow_async, self._workflows[kind]
         queue = _queue(kind, lane)
         await self._library(enqueue, queue, workflow, work_id, lane, creates=work_id)
+
+    def on_run_admitted(self, event: RunAdmitted) -> None:
+        """Start a background run; a delegated run is executed by the turn that waits for it.
+
+        A shared run goes into the queue of its lane.
+        """
+        if event.mode != "async":
+            return
+        hand = self.submit if "run" in self._shared else self.start
+        work = hand("run", event.run_id, event.platform)
+        self._tasks.start(work, name=f"submit {event.run_id}", fresh_context=True)
 
     # -- watching --------------------------------------------------------------------------------
 

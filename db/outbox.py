@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, func, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, exists, func, or_, select, update
 
 from bot.values import Identity, Place, short
 from db.database import Transaction
 from db.rows import PLACE, RowMapper, change, insert_new, is_at, owned_by, readable_in
-from db.tables import messages, outbox, subagent_runs
+from db.schema.base import ROUTE
+from db.tables import messages, outbox, sentences, subagent_runs
 from db.types import UtcDateTime
 
 
@@ -53,12 +54,17 @@ _ENTRIES = RowMapper(OutboxEntry, outbox)
 _GET = _ENTRIES.query.where(outbox.c.key == bindparam("b_key"))
 _OLDEST = (outbox.c.created_at, outbox.c.key)
 _NOW = bindparam("b_now", type_=UtcDateTime())
+#: A sentence about the progress of runs is being posted in the place of an item.
+_POSTING = exists().where(
+    *(sentences.c[name] == outbox.c[name] for name in ROUTE), sentences.c.posting_until > _NOW
+)
 _CLAIM = (
     update(outbox)
     .where(
         outbox.c.key == bindparam("b_key"),
         outbox.c.status.in_(("pending", "waiting")),
         outbox.c.due_at <= _NOW,
+        ~_POSTING,
     )
     .values(
         status="sending",
@@ -108,6 +114,8 @@ async def claim(
     tx: Transaction, key: str, worker_id: str, now: datetime, *, together: bool = False
 ) -> list[OutboxEntry]:
     """Claim an item for sending; none if it is not due, or another process is sending it.
+
+    While a sentence about progress is being posted in its place, no item is due there.
 
     Args:
         tx: The transaction.

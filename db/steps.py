@@ -3,13 +3,13 @@
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Literal
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, false, func, insert, or_, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from bot.errors import FencedError
@@ -77,6 +77,19 @@ async def load_many(
         .order_by(steps.c.work_id, steps.c.seq)
     )
     for row in rows:
+        found.setdefault(row.work_id, []).append((row.seq, row.kind, row.body))
+    return found
+
+
+async def answers_since(
+    tx: Transaction, since: Mapping[str, datetime]
+) -> dict[str, list[tuple[int, str, Json]]]:
+    """Return (seq, kind, body) of the answers of runs after a time each, in order, by their ids."""
+    found: dict[str, list[tuple[int, str, Json]]] = {}
+    later = ((steps.c.work_id == key) & (steps.c.created_at > at) for key, at in since.items())
+    query = select(steps.c.work_id, steps.c.seq, steps.c.kind, steps.c.body)
+    query = query.where(steps.c.kind == "answer", or_(false(), *later))
+    for row in await tx.execute(query.order_by(steps.c.work_id, steps.c.seq)):
         found.setdefault(row.work_id, []).append((row.seq, row.kind, row.body))
     return found
 

@@ -17,6 +17,7 @@ from db.schema.runs import (
     run_messages,
     run_questions,
     scratch,
+    sentences,
     steps,
     subagent_runs,
     whiteboard,
@@ -47,6 +48,7 @@ __all__ = [
     "approvals", "audit", "changes", "commands", "conversations", "files", "grants", "listeners",
     "mcp_pins", "memories", "messages", "metadata", "notes", "outbox", "participants",
     "place_choices", "run_messages", "run_questions", "schedule_fires", "schedules", "scratch",
-    "seen_events", "skill_data", "slack_installs", "slack_states", "steps", "subagent_runs",
-    "todos", "tool_uses", "turns", "users", "web_addresses", "whiteboard", "workers",
+    "seen_events", "sentences", "skill_data", "slack_installs", "slack_states", "steps",
+    "subagent_runs", "todos", "tool_uses", "turns", "users", "web_addresses", "whiteboard",
+    "workers",
 ]  # fmt: skip

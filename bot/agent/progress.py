@@ -102,6 +102,7 @@ class Progress:
     Attributes:
         foreign: Whether the prompt holds content that neither the user nor the bot wrote.
         private: Whether the prompt holds private material.
+        beside: Tokens reserved for requests that are made beside the loop.
         results: The results of calls in this attempt or an earlier one, by step and index; those
             of the newest answer before all of them have arrived.
     """
@@ -111,6 +112,7 @@ class Progress:
     entries: list[Entry] = field(default_factory=list)
     tool_calls: int = 0
     extra: Usage = field(default_factory=Usage)
+    beside: int = 0
     halt: Halt | None = None
     warned: bool = False
     note: str = ""
@@ -150,6 +152,7 @@ class Progress:
 
     def counters(self, reserved: int) -> Counters:
         """Return the counters to store with a step."""
+        reserved += self.beside
         return Counters(usage=self.usage, tool_calls=self.tool_calls, reserved=reserved)
 
     def begin(self, messages: Sequence[Message], entries: Sequence[Entry]) -> None:

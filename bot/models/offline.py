@@ -41,6 +41,8 @@ _LOOKS, _LOOK_PACES = 7, 10
 _VERBS = ("research", "compare", "check", "explore", "summarise", "summarize", "study", "write")
 _LEADING = {"research", "study", "look", "up", "find", "out", "about", "the", "a", "an", "on"}
 _ATTRIBUTED = re.compile(r"<message [^<>]*>\n(?P<body>.*)\n</message>", re.DOTALL)
+#: The facts about a run from which a sentence about progress is written.
+_ABOUT_RUNS = re.compile(r"^Run (“[^”]*”): [^\n]* of work\.$", re.MULTILINE)
 _FILE = re.compile(r'<user_file name="([^"]*)"')
 _CALL_ID = re.compile(r"call_(\d+)")
 _RESULT = re.compile(r"<subagent_result[^>]*>\s*(.*?)\s*</subagent_result>", re.DOTALL)
@@ -128,6 +130,8 @@ def decide(question: Question) -> DemoStep:
             for each in messages[-1].results
         ]
         return _final("\n".join(lines if len(lines) == 1 else [f"- {line}" for line in lines]))
+    if runs := _ABOUT_RUNS.findall(_newest(messages)):
+        return _final(f"Still working on {' and '.join(runs)}.")
     files, _, words = _newest(messages).rpartition("</user_file>")
     names = [html.unescape(name) for name in _FILE.findall(files)]
     step = _obey(words.strip(), tools if question.tools_allowed else set())

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from bot.agent.budget import WorkClock
+from bot.agent.budget import Budget, WorkClock
+from bot.agent.messages import Usage
+from bot.agent.progress import Progress
 from bot.subagents.requests import PRIVATE
 from bot.tasks import Tasks
 from db import run_messages, runs, workers
@@ -27,6 +29,36 @@ class CancelReason(StrEnum):
     DRAINING = "draining"
 
 
+@dataclass(frozen=True, slots=True)
+class RunAccount:
+    """Charges a run for requests that are made beside the loop of its agent."""
+
+    progress: Progress
+    meter: Budget
+
+    def reserve(self, input_tokens: int, most_output: int) -> int | None:
+        """Reserve tokens for a request.
+
+        Returns:
+            The most output tokens of the request; `None` if too few tokens are left.
+        """
+        # Before its first step, the tokens of earlier attempts may not be charged yet.
+        if not self.progress.steps:
+            return None
+        output = self.meter.allow(input_tokens, most_output)
+        if output is not None:
+            self.progress.beside += input_tokens + output
+        return output
+
+    def settle(self, usage: Usage) -> None:
+        """Charge the usage of a request."""
+        self.progress.spend(self.meter, usage)
+
+    def release(self, tokens: int) -> None:
+        """Release tokens that were reserved."""
+        self.progress.beside -= tokens
+
+
 @dataclass(slots=True)
 class ActiveRun:
     """One run that is being executed here.
@@ -37,12 +69,14 @@ class ActiveRun:
         has_messages: Whether a message may be waiting.
         clocks: The run's clock, and the clocks of everything that waits for the run. All of them
             are paused while the run waits for its owner.
+        account: Charges the run; `None` before its agent exists, and for a turn.
     """
 
     task: asyncio.Task[None]
     reason: CancelReason | None = None
     has_messages: bool = False
     clocks: tuple[WorkClock, ...] = ()
+    account: RunAccount | None = None
     _notified: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

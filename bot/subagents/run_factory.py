@@ -19,7 +19,7 @@ from bot.agent.toolbox import Toolbox
 from bot.catalog.agents import Agents, find
 from bot.events import EventBus
 from bot.models.base import Model
-from bot.subagents.active import ActiveRun, RunInbox
+from bot.subagents.active import ActiveRun, RunAccount, RunInbox
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import RunReporter
@@ -120,18 +120,24 @@ class RunFactory:
             tool_result_characters=settings.tool_result_characters,
             user_hash=opaque(run.user_id),
         )
-        context = self._context(run, owner, active, questions)
+        active.account = RunAccount(progress, Budget(run.token_budget))
+        context = self._context(run, owner, active, active.account.meter, questions)
         model = self.model_of(run.provider or "", config.model)
         return BaseAgent(config, model, toolbox, context, progress=progress)
 
     def _context(
-        self, run: Run, owner: Identity, active: ActiveRun, questions: OwnerQuestions
+        self,
+        run: Run,
+        owner: Identity,
+        active: ActiveRun,
+        meter: Budget,
+        questions: OwnerQuestions,
     ) -> AgentContext:
         clock = active.clocks[0]
         reporter = RunReporter(self.events, run, clock)
         return AgentContext(
             journal=self.journal(run, clock),
-            meter=Budget(run.token_budget),
+            meter=meter,
             timer=clock,
             inbox=RunInbox(self.database, run.id, active),
             report=reporter.update,

@@ -8,12 +8,13 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    PrimaryKeyConstraint,
     Table,
     UniqueConstraint,
     text,
 )
 
-from db.schema.base import index_where, metadata, place
+from db.schema.base import ROUTE, index_where, metadata, place
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime, UuidText
 
 subagent_runs = Table(
@@ -188,6 +189,19 @@ scratch = Table(
     Column("key", String(200), primary_key=True),
     Column("value", Text, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
+)
+
+# The sentences about progress, a row per place: of runs with `worded` in their metadata.
+sentences = Table(
+    "sentences",
+    metadata,
+    *place()[: len(ROUTE)],
+    # When the newest one was begun.
+    Column("begun_at", UtcDateTime, nullable=False),
+    # It is being posted: no result is sent to the place before this time.
+    Column("posting_until", UtcDateTime),
+    PrimaryKeyConstraint(*ROUTE),
+    Index(None, "begun_at"),
 )
 
 outbox = Table(

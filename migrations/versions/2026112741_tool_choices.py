@@ -6,7 +6,7 @@ from alembic import op
 from db.types import String, StringList, UtcDateTime
 
 revision = "2026112741"
-down_revision = "2026112602"
+down_revision = "2026112731"
 
 
 def upgrade() -> None:
