@@ -5,7 +5,6 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, select
 
-from bot.agent.messages import Usage
 from bot.values import Place
 from db.database import Transaction
 from db.rows import change, insert_into, is_at, place_columns
@@ -63,14 +62,15 @@ async def post(tx: Transaction, place: Place, run_ids: Sequence[str], until: dat
     return await change(tx, sentences, *_at(place), posting_until=until)
 
 
-async def charge(tx: Transaction, run_id: str, usage: Usage) -> None:
+async def charge(
+    tx: Transaction, run_id: str, *, input_tokens: int, output_tokens: int, discounted_tokens: int
+) -> None:
     """Store the tokens of a run that is over, if they have become more since its end."""
     table = subagent_runs.c
     over = (table.id == run_id, table.completed_at.is_not(None))
-    known = table.input_tokens + table.output_tokens
-    counts = {"input_tokens": usage.all_input, "output_tokens": usage.output}
-    counts["discounted_tokens"] = usage.discount
-    await change(tx, subagent_runs, *over, known < usage.total, **counts)
+    more = table.input_tokens + table.output_tokens < input_tokens + output_tokens
+    counts = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+    await change(tx, subagent_runs, *over, more, **counts, discounted_tokens=discounted_tokens)
 
 
 async def posted(tx: Transaction, place: Place) -> None:

@@ -156,7 +156,14 @@ class WordedProgress:
             until = self.now() + RESULTS_WAIT
             posts = bool(sentence) and await sentences.post(tx, place, run_ids, until)
             # A run that has ended meanwhile stored its tokens without those of this request.
-            await sentences.charge(tx, run.id, account.progress.usage)
+            usage = account.progress.usage
+            await sentences.charge(
+                tx,
+                run.id,
+                input_tokens=usage.all_input,
+                output_tokens=usage.output,
+                discounted_tokens=usage.discount,
+            )
         if posts:
             await self._post(place, owner, run_ids, sentence)
 

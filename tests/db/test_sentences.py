@@ -4,7 +4,6 @@ import asyncio
 from contextlib import suppress
 from datetime import timedelta
 
-from bot.agent.messages import Usage
 from bot.values import Identity
 from db import outbox, runs, sentences
 from db.database import Database
@@ -73,8 +72,10 @@ async def test_a_run_that_is_over_is_charged_what_was_spent_since(
 
     async with database.transaction() as tx:
         for run in (over, going):
-            await sentences.charge(tx, run.id, Usage(100, 30))
-            await sentences.charge(tx, run.id, Usage(5, 5))
+            for tokens in (100, 5):
+                await sentences.charge(
+                    tx, run.id, input_tokens=tokens, output_tokens=30, discounted_tokens=0
+                )
 
     charged = [(await stored.read_run(run.id)).tokens for run in (over, going)]
     assert charged == [130, 110]

@@ -182,8 +182,9 @@ async def test_none_is_written_in_the_first_two_minutes_nor_two_within_two_minut
     process = scene.process(model)
     run = await scene.run()
     process.execute(run)
+    scene.clock.advance(1)
     await scene.step(run, SEARCH)
-    scene.clock.advance(TWO_MINUTES - 1)
+    scene.clock.advance(TWO_MINUTES - 2)
     await process.worded.write_due()
     assert process.posted == []
 
