@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, select
+from sqlalchemy import func, literal_column, select
 
 from bot.values import UNFINISHED
 from db.database import Transaction
@@ -11,6 +11,8 @@ from db.runs import RUNS, Run
 from db.tables import outbox, turns
 from db.tables import subagent_runs as runs
 
+#: Written out: with a parameter the partial indexes would not be used.
+_NONE = literal_column("''")
 _PLANNED = (outbox.c.key, outbox.c.status, outbox.c.attempts, outbox.c.created_at, outbox.c.due_at)
 
 #: The longest time that a result waits for the others of its batch.
@@ -37,14 +39,14 @@ async def plan(tx: Transaction, batch_id: str, now: datetime, *, together: bool)
     # The row of the turn is locked, so that its end plans after this transaction.
     this = select(turns.c.status).where(turns.c.id == batch_id).with_for_update(read=True)
     speaks = await tx.scalar(this) in {"queued", "running"}
-    of_batch = (outbox.c.batch_id == batch_id, outbox.c.batch_id != "")
+    of_batch = (outbox.c.batch_id == batch_id, outbox.c.batch_id != _NONE)
     rows = (await tx.execute(select(*_PLANNED).where(*of_batch))).all()
     waiting = [row for row in rows if row.status == "pending" and not row.attempts]
     if not waiting:
         return []
     open_runs = select(runs.c.id).where(
         runs.c.batch_id == batch_id,
-        runs.c.batch_id != "",
+        runs.c.batch_id != _NONE,
         runs.c.mode == "async",
         runs.c.announce == "result",
         runs.c.status.in_(UNFINISHED),
@@ -67,7 +69,7 @@ async def in_batch(tx: Transaction, run: Run) -> list[Run]:
     """Return the background runs that the turn of a run started for its user, oldest first."""
     if not run.batch_id:
         return [run]
-    batch = (runs.c.batch_id == run.batch_id, runs.c.batch_id != "", runs.c.mode == "async")
+    batch = (runs.c.batch_id == run.batch_id, runs.c.batch_id != _NONE, runs.c.mode == "async")
     mine = runs.c.user_id == run.user_id
     return await RUNS.find_all(tx, *batch, mine, order=(runs.c.number,))
 

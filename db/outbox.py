@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, exists, func, literal_column, or_, select, update
 
 from bot.values import Identity, Place, short
 from db.database import Transaction
@@ -135,7 +135,8 @@ async def claim(
         return [item] if item else []
     same = (
         outbox.c.batch_id == item.batch_id,
-        outbox.c.batch_id != "",
+        # Written out, so that the partial index is used.
+        outbox.c.batch_id != literal_column("''"),
         outbox.c.user_id == item.user.key,
         outbox.c.send_key == item.send_key,
         *is_at(outbox, item.place, *PLACE),
@@ -196,7 +197,7 @@ def _held_with(run_id: ColumnElement[str] | str) -> ColumnElement[bool]:
         or_(
             subagent_runs.c.id == run_id,
             (subagent_runs.c.batch_id == batch.scalar_subquery())
-            & (subagent_runs.c.batch_id != ""),
+            & (subagent_runs.c.batch_id != _NONE),
         )
     )
     return (outbox.c.status == "held") & outbox.c.run_id.in_(together)

@@ -100,13 +100,9 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
         blocked_tools: list[str] | None = None,
         max_turns: Annotated[int | None, "Most steps"] = None,
         token_budget: int | None = None,
-        announce: Annotated[
-            str | None, "`result` (its report), `summary` (in your words) or `silent`"
-        ] = None,
+        announce: Annotated[str | None, "`result`, `summary` (in your words) or `silent`"] = None,
         notify: Annotated[str | None, "`done`, `progress` too, or `silent` (no ping)"] = None,
-        progress: Annotated[
-            str | None, "`card`, or `worded`: a sentence every two minutes too"
-        ] = None,
+        progress: Annotated[str | None, "`card` or `worded`"] = None,
         whiteboard: dict[str, str] | None = None,
         permissions: Annotated[
             dict[str, str] | None,
