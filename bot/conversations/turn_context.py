@@ -336,9 +336,9 @@ def _history(
     """
     known = authors(past)
     told: list[tuple[StoredMessage, list[Message]]] = []
-    for item in dropwhile(lambda item: item.role == "assistant", past):
-        if not (item.text.strip() or item.quoted or item.id in files):
-            continue
+    # A deleted message has no content.
+    spoken = [item for item in past if item.text.strip() or item.quoted or item.id in files]
+    for item in dropwhile(lambda item: item.role == "assistant", spoken):
         own = files.get(item.id, MessageFiles())
         shown: list[Message] = []
         if item.role == "assistant":

@@ -441,6 +441,7 @@ async def test_a_forgotten_file_leaves_the_words_that_came_with_it(
         "Look",
         "Well?",
     ]
+    assert isinstance(seen[0], UserMessage), "an answer to nothing"
 
 
 async def test_the_words_of_results_stand_without_files(talk: Talk) -> None:
