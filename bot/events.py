@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
-from bot.values import Place, RunStatus
+from bot.values import Identity, Place, RunStatus
 
 log = logging.getLogger(__name__)
 
@@ -60,14 +60,31 @@ class FilesAttached(Event):
     """The files of a message are stored.
 
     Attributes:
-        user_id: The key of the user who sent them.
+        user: The user who sent them.
+        place: The place of the message.
         files_of: The owner of the workspace for them: see `ToolContext.files_of`.
     """
 
     name = "files.attached"
 
     message_id: str
-    user_id: str
+    user: Identity
+    place: Place
+    files_of: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesDeleted(Event):
+    """The files of a message are deleted, since its author deleted the message.
+
+    Attributes:
+        files: Their names, each with the SHA-256 digest of the content.
+        files_of: The owner of the workspace that has copies: see `ToolContext.files_of`.
+    """
+
+    name = "files.deleted"
+
+    files: tuple[tuple[str, str], ...]
     files_of: str
 
 

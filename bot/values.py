@@ -207,6 +207,10 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+#: Begins the keys of files that belong to a place. No `Identity.key` contains a slash.
+PLACE_FILES = "place/"
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """The full route of an answer; parts that a platform does not have are empty."""
@@ -221,7 +225,7 @@ class Place:
     def files_key(self) -> str:
         """The key of the files that belong to this place, other than any `Identity.key`."""
         route = (self.platform, self.workspace, self.channel, self.thread)
-        return "/".join(("place", *(quote(part, safe="") for part in route)))
+        return PLACE_FILES + "/".join(quote(part, safe="") for part in route)
 
     @property
     def has_open_threads(self) -> bool:

@@ -1,5 +1,6 @@
 """Edits and deletes stored messages, as their authors do on the platform."""
 
+import hashlib
 from dataclasses import dataclass
 
 from sqlalchemy import func, or_, select
@@ -8,6 +9,7 @@ from bot.values import Place
 from db import turn_inbox
 from db.database import Transaction
 from db.rows import change, remove
+from db.schema.base import ROUTE
 from db.tables import conversations, files, messages, turns
 
 
@@ -20,6 +22,15 @@ class Copy:
     author: str
     overheard: bool
     turn_id: str | None
+    user_id: str
+    shared: bool
+    place: Place
+
+    @property
+    def files_of(self) -> str:
+        """The owner of the workspace for files of the message: see `ToolContext.files_of`."""
+        # Before version 0.2, messages had no author and conversations one user.
+        return self.place.files_key if self.shared else self.author or self.user_id
 
 
 async def copies(tx: Transaction, place: Place) -> list[Copy]:
@@ -36,6 +47,9 @@ async def copies(tx: Transaction, place: Place) -> list[Copy]:
             messages.c.author,
             messages.c.overheard,
             messages.c.turn_id,
+            conversations.c.user_id,
+            conversations.c.shared,
+            *(conversations.c[name] for name in ROUTE),
         )
         .join(conversations, conversations.c.id == messages.c.conversation_id)
         .where(
@@ -51,7 +65,12 @@ async def copies(tx: Transaction, place: Place) -> list[Copy]:
         )
         .order_by(messages.c.id)
     )
-    return [Copy(**row) for row in rows.mappings()]
+    found = []
+    for row in rows.mappings():
+        columns = dict(row)
+        at = Place(*(columns.pop(name) for name in ROUTE))
+        found.append(Copy(**columns, place=at))
+    return found
 
 
 async def rewrite(tx: Transaction, copy: Copy, text: str, *, quotes: bool) -> None:
@@ -60,16 +79,22 @@ async def rewrite(tx: Transaction, copy: Copy, text: str, *, quotes: bool) -> No
     await change(tx, messages, messages.c.id == copy.id, text=text, **foreign)
 
 
-async def delete(tx: Transaction, copy: Copy) -> None:
+async def delete(tx: Transaction, copy: Copy) -> tuple[tuple[str, str], ...]:
     """Delete a message with its files, and the turn that waits for it alone.
 
     A message that a turn has read stays without content, since the turn refers to it.
+
+    Returns:
+        The names of the files, each with the SHA-256 digest of its content.
     """
+    held = select(files.c.name, files.c.data).where(files.c.message_id == copy.id)
+    deleted = [(row.name, hashlib.sha256(row.data).hexdigest()) for row in await tx.execute(held)]
     await remove(tx, files, files.c.message_id == copy.id)
     if copy.overheard or await _withdrawn(tx, copy):
         await remove(tx, messages, messages.c.id == copy.id)
     else:
         await change(tx, messages, messages.c.id == copy.id, text="", quoted=None)
+    return tuple(deleted)
 
 
 async def _withdrawn(tx: Transaction, copy: Copy) -> bool:

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, or_, select
 
-from bot.values import Identity, Place
+from bot.values import UNFINISHED, Identity, Place
 from db.database import Transaction
 from db.rows import is_at
 from db.schema.base import ROUTE
-from db.tables import conversations, messages, turns
+from db.tables import conversations, messages, subagent_runs, turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,21 @@ async def spoken_since(tx: Transaction, user: Identity, place: Place, at: dateti
         .limit(1)
     )
     return await tx.scalar(query) is not None
+
+
+async def live_places(tx: Transaction, since: datetime) -> list[Place]:
+    """Return the places of shared conversations with unfinished work, or a message since a time."""
+    of = conversations.c.id
+    reasons = (
+        exists().where(messages.c.conversation_id == of, messages.c.created_at >= since),
+        exists().where(turns.c.conversation_id == of, turns.c.status.in_(("queued", "running"))),
+        exists().where(
+            subagent_runs.c.conversation_id == of, subagent_runs.c.status.in_(UNFINISHED)
+        ),
+    )
+    route = [conversations.c[name] for name in ROUTE]
+    rows = await tx.execute(select(*route).distinct().where(conversations.c.shared, or_(*reasons)))
+    return [Place(*row) for row in rows]
 
 
 async def course(tx: Transaction, user: Identity, place: Place) -> Course | None:

@@ -226,10 +226,10 @@ class TurnQueue:
             starts = await turns.claim_next(tx, queued.conversation_id, self.now())
         self._start(starts, incoming.place.platform)
         if taken.files:
-            user, place = incoming.user.key, incoming.place
-            owner = place.files_key if self.sharing.at(place).shared else user
+            user, place = incoming.user, incoming.place
+            owner = place.files_key if self.sharing.at(place).shared else user.key
             self.events.publish(
-                FilesAttached(message_id=queued.message_id, user_id=user, files_of=owner)
+                FilesAttached(message_id=queued.message_id, user=user, place=place, files_of=owner)
             )
         if nothing:
             self.notices.answered(incoming.place)

@@ -16,6 +16,7 @@ from bot.conversations.gaps import MARGIN, CatchUpSettings, quote
 from bot.conversations.inbound import TurnQueue, authorise
 from bot.conversations.sharing import ConversationSettings
 from bot.errors import NotAllowedError
+from bot.events import FilesDeleted
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.messages import Missed
 from bot.run_texts import status_text
@@ -214,12 +215,17 @@ class Orchestrator:
         withdrawn with its message.
         """
         new = None if text is None else plain(text, limit=None).strip()[:MAX_MESSAGE]
+        deleted = []
         async with self.database.transaction() as tx:
             for copy in await edits.copies(tx, place):
                 if new is None:
-                    await edits.delete(tx, copy)
+                    files = await edits.delete(tx, copy)
+                    deleted.append(FilesDeleted(files=files, files_of=copy.files_of))
                 else:
                     await edits.rewrite(tx, copy, new, quotes=quotes(new))
+        for event in deleted:
+            if event.files:
+                self.queue.events.publish(event)
 
     async def overview(self, user: Identity) -> Overview:
         """Return a user's runs, usage and agents.

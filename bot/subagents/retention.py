@@ -27,7 +27,7 @@ class RetentionSettings(Settings):
     """Ids of events already answered, in hours (platforms replay)."""
 
     files_days: float = Field(30, gt=0, le=MOST_DAYS)
-    """Files that people attached, in days."""
+    """Files that people attached, and a shared place's files after its last message, in days."""
 
     undo_days: float = Field(30, gt=0, le=MOST_DAYS)
     """Former versions of files, notes and memories for undo, in days."""

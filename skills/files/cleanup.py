@@ -1,4 +1,4 @@
-"""Deletes old workspaces of runs, and old former versions of files."""
+"""Deletes old workspaces of runs and shared places, and old former versions of files."""
 
 import asyncio
 import logging
@@ -6,16 +6,28 @@ from datetime import datetime, timedelta
 
 from bot.subagents.retention import RetentionSettings
 from bot.values import Clock
+from db import shared_threads
+from db.database import Database
 from skills.files.workspaces import Workspaces
 
 log = logging.getLogger(__name__)
 
+#: Places whose files are deleted before the database is asked again which places are in use.
+PLACES_AT_ONCE = 10
+
 
 class Cleanup:
-    """Deletes old workspaces of runs once a day, and old former versions of files hourly."""
+    """Deletes old workspaces once a day, and old former versions of files hourly."""
 
-    def __init__(self, workspaces: Workspaces, settings: RetentionSettings, now: Clock) -> None:
+    def __init__(
+        self,
+        workspaces: Workspaces,
+        database: Database,
+        settings: RetentionSettings,
+        now: Clock,
+    ) -> None:
         self._workspaces = workspaces
+        self._database = database
         self._settings = settings
         self._now = now
         self._former_at: datetime | None = None
@@ -33,3 +45,16 @@ class Cleanup:
             before = now - timedelta(days=self._settings.runs_days)
             if gone := await asyncio.to_thread(self._workspaces.forget_runs, before):
                 log.info("The workspaces of %d old runs were deleted", gone)
+            await self._forget_places(now - timedelta(days=self._settings.files_days))
+
+    async def _forget_places(self, since: datetime) -> None:
+        """Delete the files of shared places without a message since a time."""
+        total, gone = 0, PLACES_AT_ONCE
+        while gone == PLACES_AT_ONCE:
+            async with self._database.snapshot() as tx:
+                live = await shared_threads.live_places(tx, since)
+            keys = {place.files_key for place in live}
+            gone = await asyncio.to_thread(self._workspaces.forget_places, keys, PLACES_AT_ONCE)
+            total += gone
+        if total:
+            log.info("The files of %d shared places were deleted", total)

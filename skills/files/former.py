@@ -158,6 +158,12 @@ class FormerVersions:
                 if any(item.path == path for item in change.items):
                     drop(self._opener, store, StoredSize(change.id, change.workspace))
 
+    def forget_all(self) -> None:
+        """Drop all changes."""
+        with self._opened() as store:
+            for workspace, name in self._names(store):
+                drop(self._opener, store, StoredSize(name, workspace))
+
     @contextmanager
     def _opened(self) -> Iterator[int]:
         self._base.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -10,6 +10,9 @@ from bot.disk import spoken
 from bot.errors import ToolError
 from bot.values import SkillSettings
 
+#: Begins the names of the folders of places; those of users are hexadecimal.
+PLACES = "place-"
+
 MAKE_ROOM = (
     "Make room first: delete files with the shell if you have it, or write an empty text over "
     "large ones that the user no longer needs."
@@ -26,13 +29,19 @@ class WorkspaceSettings(SkillSettings):
     """Offer the tools that read and write files."""
 
     folder: str = Field("data/workspaces", min_length=1)
-    """The folder of all workspaces: in it one per user, which the bot makes."""
+    """The folder of all workspaces: in it one per user and shared place, which the bot makes."""
 
     user_bytes: int = Field(256_000_000, ge=10_000)
     """The space that one user's files may take together, in bytes."""
 
     user_files: int = Field(20_000, ge=10, le=200_000)
     """Files and folders that one user may have."""
+
+    place_bytes: int = Field(256_000_000, ge=10_000)
+    """The space that the files of one shared thread or channel may take together, in bytes."""
+
+    place_files: int = Field(20_000, ge=10, le=200_000)
+    """Files and folders that one shared thread or channel may have."""
 
     file_bytes: int = Field(10_000_000, ge=1_000, le=100_000_000)
     """The largest file that the tools read and write, in bytes."""
@@ -47,10 +56,31 @@ class WorkspaceSettings(SkillSettings):
         """The folder of all workspaces."""
         return (Path(self.folder),)
 
+    def quota_of(self, folder: str) -> "Quota":
+        """Return the quota of the user or place whose files are in a folder of this name."""
+        if folder.startswith(PLACES):
+            return Quota("This place", self.place_bytes, self.place_files)
+        return Quota("This user", self.user_bytes, self.user_files)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """The limits of all files of one owner.
+
+    Attributes:
+        owner: The owner, as a sentence begins with it.
+        size: Most bytes.
+        count: Most files and folders.
+    """
+
+    owner: str
+    size: int
+    count: int
+
 
 @dataclass(frozen=True, slots=True)
 class SpaceUsage:
-    """The space that a user's files take.
+    """The space that the files of a user or place take.
 
     Attributes:
         size: In bytes.
@@ -76,21 +106,21 @@ class Change:
     made: int
 
 
-def check_total(settings: WorkspaceSettings, usage: SpaceUsage, change: Change) -> None:
-    """Raise if a change would exceed the user's limits. Only growth is checked.
+def check_total(quota: Quota, usage: SpaceUsage, change: Change) -> None:
+    """Raise if a change would exceed the quota. Only growth is checked.
 
     Raises:
         ToolError: The change would exceed a limit.
     """
     grows = change.made > 0 or change.after > change.before
-    if grows and change.made >= 0 and usage.count + change.made > settings.user_files:
+    if grows and change.made >= 0 and usage.count + change.made > quota.count:
         raise ToolError(
-            f"This user would have {usage.count + change.made:,} files and folders, and "
-            f"{settings.user_files:,} is the most. {MAKE_ROOM}"
+            f"{quota.owner} would have {usage.count + change.made:,} files and folders, and "
+            f"{quota.count:,} is the most. {MAKE_ROOM}"
         )
     size = usage.size - change.before + change.after
-    if change.after > change.before and size > settings.user_bytes:
+    if change.after > change.before and size > quota.size:
         raise ToolError(
-            f"This user's files would take {spoken(size)} together, and "
-            f"{spoken(settings.user_bytes)} is the most. {MAKE_ROOM}"
+            f"{quota.owner}'s files would take {spoken(size)} together, and "
+            f"{spoken(quota.size)} is the most. {MAKE_ROOM}"
         )

@@ -8,7 +8,7 @@ from pydantic import Field
 from bot.agent import subjects
 from bot.changes import CAN_BE_UNDONE
 from bot.disk import spoken
-from bot.events import FilesAttached
+from bot.events import FilesAttached, FilesDeleted
 from bot.run_texts import counted
 from bot.subagents.retention import RetentionSettings
 from bot.values import Json
@@ -246,10 +246,13 @@ def _parts(services: BotServices) -> SkillParts:
         Workspaces(settings, reserve=services.reserve),
         services.database,
         services.tasks,
+        services.outlets,
         services.now,
     )
     services.events.subscribe(FilesAttached, inbox.on_attached)
-    cleanup = Cleanup(unreserved, services.config.section(RetentionSettings), services.now)
+    services.events.subscribe(FilesDeleted, inbox.on_deleted)
+    retention = services.config.section(RetentionSettings)
+    cleanup = Cleanup(unreserved, services.database, retention, services.now)
     return SkillParts(
         skills=(
             build(Workspaces(settings, reserve=services.reserve), FileSender(services.outlets)),

@@ -15,7 +15,7 @@ from skills.files.copies import Manifest, copy_tree, link_tree
 from skills.files.layers import NestedTooDeepError, copy_changes, overlay_changes
 from skills.files.merging import PartlyMergedError, carry_out, stage
 from skills.files.planning import MergePlanner, untouched
-from skills.files.settings import Change
+from skills.files.settings import Change, Quota
 from skills.files.tree import remove_tree
 from skills.files.workspace import COMMANDS, LOWER, Workspace
 
@@ -94,6 +94,11 @@ class Snapshot:
     def __len__(self) -> int:
         """Return the number of files and folders in the snapshot."""
         return len(self._manifest)
+
+    @property
+    def quota(self) -> Quota:
+        """The limits of the workspace."""
+        return self._workspace.quota
 
     def copy_into(self, layer: int) -> None:
         """Copy the snapshot into a layer that is no overlay.

@@ -24,8 +24,8 @@ from bot.files.opener import (
 from bot.files.walk import DEEPEST, TEMPORARY, USUALLY_SKIPPED, EntryKind, FolderEntry, FolderWalk
 from skills.files.former import FormerVersions
 from skills.files.recording import ChangeRecorder, TooLargeToStoreError
-from skills.files.settings import Change, SpaceUsage, WorkspaceSettings, check_total
-from skills.files.tree import levels, opened_by_force
+from skills.files.settings import Change, Quota, SpaceUsage, WorkspaceSettings, check_total
+from skills.files.tree import levels, opened_by_force, remove_tree
 from skills.files.writing import (
     LOCK_SECONDS,
     make_folders,
@@ -136,6 +136,11 @@ class Workspace:
         return self._base / self._user
 
     @property
+    def quota(self) -> Quota:
+        """The limits of all workspaces of the user or place together."""
+        return self._settings.quota_of(self._user)
+
+    @property
     def most_bytes(self) -> int:
         """The size limit of a file that is read or written, in bytes."""
         return self._settings.file_bytes
@@ -189,6 +194,22 @@ class Workspace:
         """Replace the content of a file by `change(content)`, under the writers' lock."""
         parts = _file_parts(path)
         return self._replace(parts, lambda folder: change(self.read_in(folder, parts)))
+
+    def delete_copy(self, path: str, is_copy: Callable[[bytes], bool]) -> None:
+        """Delete a file for good, without a former version, if `is_copy(content)`."""
+        parts = _file_parts(path)
+        with tool_errors(parts), self.alone() as folder:
+            if is_copy(self.read_in(folder, parts)):
+                with opened(self.opener, folder, parts[:-1]) as above:
+                    os.unlink(parts[-1], dir_fd=above)
+
+    def delete_all(self) -> None:
+        """Delete all workspaces of the user or place for good, with their former versions."""
+        with tool_errors(()), self._user_folder() as user, one_writer(user, LOCK_SECONDS):
+            for name in (OWN, RUNS, COMMANDS):
+                with suppress(FileNotFoundError):
+                    remove_tree(self.opener, user, name)
+            self.former.forget_all()
 
     @contextmanager
     def changing(
@@ -274,13 +295,13 @@ class Workspace:
         return self.former.fits(usage.size, usage.count)
 
     def check_total(self, change: Change) -> None:
-        """Raise if a change would exceed the user's limits; the caller holds the writers' lock.
+        """Raise if a change would exceed the quota; the caller holds the writers' lock.
 
         Raises:
             ToolError: The change would exceed a limit.
         """
         with self._user_folder() as user:
-            check_total(self._settings, self._usage(user), change)
+            check_total(self.quota, self._usage(user), change)
 
     def _replace(self, parts: Sequence[str], content_in: Callable[[int], bytes]) -> WriteResult:
         with tool_errors(parts), self.alone() as folder, ExitStack() as stack:

@@ -1,9 +1,10 @@
-"""Provides workspaces: one folder of files per user, and one per run that requests its own."""
+"""Provides workspaces: a folder of files per user, shared place, and run that requests its own."""
 
 import asyncio
 import hashlib
+import logging
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -12,14 +13,17 @@ from weakref import WeakValueDictionary
 
 from bot.changes import Cause
 from bot.disk import DiskReserve
+from bot.errors import ToolError
 from bot.files.opener import Opener, best_opener, tool_errors
-from bot.values import Clock, Identity, utc_now
+from bot.values import PLACE_FILES, Clock, Identity, utc_now
 from skills.base import ToolContext
 from skills.files.former import STORE, FormerVersions
 from skills.files.restoring import Restored, restore
-from skills.files.settings import SpaceUsage, WorkspaceSettings
+from skills.files.settings import PLACES, SpaceUsage, WorkspaceSettings
 from skills.files.versions import FileChange
 from skills.files.workspace import OWN, RUNS, Workspace
+
+log = logging.getLogger(__name__)
 
 #: Concurrent calls per user: the thread pool is shared by all users.
 AT_ONCE = 2
@@ -62,7 +66,7 @@ class Workspaces:
         names = [OWN]
         if context.own_workspace:
             names = [RUNS, opaque(context.own_workspace)]
-        user, drops = opaque(context.files_of), not context.spares_former
+        user, drops = _folder_of(context.files_of), not context.spares_former
         return self._workspace(user, names, context.cause, context.now, drops=drops)
 
     def _workspace(
@@ -80,9 +84,9 @@ class Workspaces:
         )
 
     def _former(self, user: str, now: Clock, *, drops: bool = True) -> FormerVersions:
-        size, count = self._settings.user_bytes, self._settings.user_files
+        quota = self._settings.quota_of(user)
         # As large as the workspaces may be, plus space for its own lists.
-        most = SpaceUsage(size + size // 20 + _LIST_BYTES, 2 * count)
+        most = SpaceUsage(quota.size + quota.size // 20 + _LIST_BYTES, 2 * quota.count)
         return FormerVersions(self.opener, self._base, user, most=most, now=now, drops=drops)
 
     def owned(self, owner: str) -> Workspace:
@@ -91,7 +95,7 @@ class Workspaces:
         Args:
             owner: The key: see `ToolContext.files_of`.
         """
-        return self._workspace(opaque(owner), [OWN], _NOBODY, utc_now)
+        return self._workspace(_folder_of(owner), [OWN], _NOBODY, utc_now)
 
     def scratch(self) -> Workspace:
         """Return a workspace that belongs to no user, for trials."""
@@ -112,7 +116,16 @@ class Workspaces:
         Raises:
             ToolError: It does not fit there.
         """
-        self._workspace(opaque(owner), [OWN], cause, now).write(path, content)
+        self._workspace(_folder_of(owner), [OWN], cause, now).write(path, content)
+
+    def delete_copy(self, owner: str, path: str, digest: str) -> None:
+        """Delete an owner's file for good if its content has this SHA-256 digest; it blocks.
+
+        Raises:
+            ToolError: There is no such file, or other work is writing.
+        """
+        workspace = self._workspace(_folder_of(owner), [OWN], _NOBODY, utc_now)
+        workspace.delete_copy(path, lambda held: hashlib.sha256(held).hexdigest() == digest)
 
     def changes(self, owner: str) -> list[FileChange]:
         """Return the changes to an owner's files that can be undone, newest first; it blocks.
@@ -120,7 +133,7 @@ class Workspaces:
         Args:
             owner: The key of a user or of a place: see `ToolContext.files_of`.
         """
-        former = self._former(opaque(owner), utc_now)
+        former = self._former(_folder_of(owner), utc_now)
         with tool_errors(()):
             return list(former.changes())
 
@@ -134,7 +147,7 @@ class Workspaces:
         """
         names = [OWN] if change.workspace == OWN else [RUNS, change.workspace]
         cause = Cause(user_id=user.key, work_id=command_id, run_id=None, undoes=change.id)
-        workspace = self._workspace(opaque(owner), names, cause, now)
+        workspace = self._workspace(_folder_of(owner), names, cause, now)
         with tool_errors(()):
             return restore(workspace, change)
 
@@ -170,6 +183,38 @@ class Workspaces:
             with suppress(RecursionError):
                 shutil.rmtree(folder, ignore_errors=True)
         return len(old)
+
+    def forget_places(self, live: Collection[str], most: int) -> int:
+        """Delete the files of places, except those with the given keys; it blocks.
+
+        Args:
+            live: The keys of the places that keep their files: see `Place.files_key`.
+            most: Most places whose files are deleted.
+
+        Returns:
+            The number of places whose files were deleted.
+        """
+        kept = {_folder_of(key) for key in live}
+        old = [
+            folder.name
+            for folder in self._base.glob(f"{PLACES}*")
+            if folder.name not in kept and any((folder / name).exists() for name in (OWN, RUNS))
+        ]
+        deleted = 0
+        for name in old:
+            if deleted == most:
+                break
+            try:
+                self._workspace(name, [OWN], _NOBODY, utc_now).delete_all()
+                deleted += 1
+            except ToolError as error:
+                log.warning("The files of a place were not deleted: %s", error)
+        return deleted
+
+
+def _folder_of(owner: str) -> str:
+    """Return the name of the folder for the files of a user or place, by its key."""
+    return f"{PLACES}{opaque(owner)}" if owner.startswith(PLACE_FILES) else opaque(owner)
 
 
 def opaque(value: str) -> str:

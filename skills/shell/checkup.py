@@ -20,7 +20,7 @@ async def checks(config: Sections) -> list[Check]:
     if not files.enabled:
         return [is_off("off: `workspaces.enabled` is false.")]
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS), open_sandbox(settings, files) as sandbox:
+        async with asyncio.timeout(PATIENCE_SECONDS), open_sandbox(settings) as sandbox:
             text = (
                 f"{sandbox.host.bwrap} passes its self-test: the shell tool is on. "
                 f"{enforced(sandbox)}."

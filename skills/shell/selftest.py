@@ -47,12 +47,8 @@ _NAME = re.compile(r"(?:export |declare -x )?(\w+)")
 
 
 @asynccontextmanager
-async def open_sandbox(settings: ShellSettings, files: WorkspaceSettings) -> AsyncIterator[Sandbox]:
-    """Open a sandbox that has passed its self-test.
-
-    Args:
-        settings: The limits of a command.
-        files: The limits of a user's files.
+async def open_sandbox(settings: ShellSettings) -> AsyncIterator[Sandbox]:
+    """Open a sandbox that has passed its self-test, with the limits of `settings`.
 
     Raises:
         SandboxUnavailableError: No sandbox is available; the text has the reason.
@@ -71,7 +67,6 @@ async def open_sandbox(settings: ShellSettings, files: WorkspaceSettings) -> Asy
             sandbox = Sandbox(
                 host,
                 settings,
-                files,
                 executor,
                 is_overlay=is_overlay,
                 groups=groups,

@@ -12,7 +12,6 @@ from typing import ParamSpec, TypeVar
 
 from bot.errors import BotError, ToolError
 from bot.tasks import Tasks
-from skills.files.settings import WorkspaceSettings
 from skills.files.snapshot import MergeResult, Snapshot
 from skills.files.workspace import Workspace
 from skills.shell.cgroups import Cgroups
@@ -83,7 +82,6 @@ class Sandbox:
     Args:
         host: This machine.
         settings: The limits of a command.
-        files: The limits of a user's files.
         executor: Runs blocking checks of processes and disks.
         is_overlay: The command's writes go to an overlay over the workspace; otherwise the command
             works on a copy in memory.
@@ -95,7 +93,6 @@ class Sandbox:
         self,
         host: Host,
         settings: ShellSettings,
-        files: WorkspaceSettings,
         executor: Executor,
         *,
         is_overlay: bool = True,
@@ -107,7 +104,6 @@ class Sandbox:
         self.is_overlay = is_overlay
         self.groups = groups
         self.no_groups = no_groups
-        self._files = files
         self._executor = executor
         self._tasks = Tasks()
         at_once = commands_at_once(settings)
@@ -186,10 +182,10 @@ class Sandbox:
     ) -> CommandResult | NotStartedError:
         limits = LayerLimits(
             # The layer counts as memory of the command, which needs some for itself.
-            size=min(self._files.user_bytes, self.settings.memory_mb * MEGABYTE // 2),
+            size=min(snapshot.quota.size, self.settings.memory_mb * MEGABYTE // 2),
             # Removing a file takes an inode too: the limit lets a full workspace be cleared. The
             # layer needs some for itself.
-            count=max(self._files.user_files, len(snapshot)) + (5 if self.is_overlay else 3),
+            count=max(snapshot.quota.count, len(snapshot)) + (5 if self.is_overlay else 3),
             is_overlay=self.is_overlay,
         )
         async with AsyncExitStack() as stack:

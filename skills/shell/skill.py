@@ -130,7 +130,7 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
         return SkillParts()
     settings = services.config.section(ShellSettings)
     try:
-        sandbox = await stack.enter_async_context(open_sandbox(settings, files))
+        sandbox = await stack.enter_async_context(open_sandbox(settings))
     except SandboxUnavailableError as error:
         log.info("The shell tool is off. %s", error)
         return SkillParts()

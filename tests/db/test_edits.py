@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from bot.values import ConversationMode, Identity, Place
-from db import conversations, edits, turns
+from bot.values import ConversationMode, File, Identity, Place
+from db import conversations, edits, files, turns
 from db.conversations import Attribution
 from db.database import Database
 from tests.fakes.clock import FakeClock
@@ -52,10 +52,13 @@ class Talk:
                 now=self.clock(),
             )
 
-    async def delete(self, text: str, place: Place | None = None) -> None:
+    async def delete(
+        self, text: str, place: Place | None = None
+    ) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
+        """Delete a message; return the owner of the files of each copy, and the files."""
         async with self.database.transaction() as tx:
-            for copy in await edits.copies(tx, replace(place or self.place, message=text)):
-                await edits.delete(tx, copy)
+            copies = await edits.copies(tx, replace(place or self.place, message=text))
+            return [(each.files_of, await edits.delete(tx, each)) for each in copies]
 
     async def texts(self) -> list[str]:
         async with self.database.snapshot() as tx:
@@ -138,3 +141,17 @@ async def test_a_message_of_the_same_id_elsewhere_is_another_one(talk: Talk, pla
     await talk.delete("one", place)
 
     assert await talk.texts() == ["one"]
+
+
+async def test_the_files_of_a_deleted_message_are_named_with_their_owner(
+    talk: Talk, alice: Identity
+) -> None:
+    await talk.say("first")
+    async with talk.database.transaction() as tx:
+        copies = await edits.copies(tx, replace(THREAD, message="first"))
+        await files.put_files(tx, copies[0].id, [File("a.txt", "", b"abc")], talk.clock())
+    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+    assert await talk.delete("first") == [(THREAD.files_key, (("a.txt", digest),))]
+    assert await talk.delete("first") == []
+    assert replace(copies[0], shared=False).files_of == alice.key

@@ -1,14 +1,17 @@
 """The course of a shared conversation, by which the bot knows whether a message is for it."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from bot.values import ConversationMode, Identity
+from bot.values import ConversationMode, Identity, Place
 from db import conversations, shared_threads, turns
 from db.conversations import Attribution
 from db.database import Database
+from db.rows import change
 from db.shared_threads import Course
+from db.tables import subagent_runs
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored, room
 
@@ -113,3 +116,26 @@ async def test_a_conversation_that_was_closed_counts_until_the_next_message(
 
     assert closed is not None
     assert closed.last_at == clock()
+
+
+async def test_a_place_is_live_with_a_new_message_or_unfinished_work(
+    thread: Thread, alice: Identity
+) -> None:
+    start = thread.clock()
+    await thread.say(alice)
+    conversation = await thread.opened()
+    thread.clock.advance(2 * 86_400)
+    since = start + timedelta(days=1)
+
+    async def live() -> list[Place]:
+        async with thread.database.snapshot() as tx:
+            return await shared_threads.live_places(tx, since)
+
+    assert await live() == []
+    run = await thread.stored.run(alice, conversation_id=conversation, status="queued")
+    assert await live() == [replace(thread.place, message="")]
+    async with thread.database.transaction() as tx:
+        await change(tx, subagent_runs, subagent_runs.c.id == run.id, status="completed")
+    assert await live() == []
+    await thread.say(alice)
+    assert await live() == [replace(thread.place, message="")]

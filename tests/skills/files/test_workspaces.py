@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,15 +17,18 @@ from hypothesis import strategies as st
 
 from bot.disk import spoken
 from bot.errors import ToolError
-from bot.values import Identity
+from bot.values import Identity, Place
 from skills.base import ToolContext
-from skills.files.settings import Change, SpaceUsage, WorkspaceSettings, check_total
+from skills.files.settings import Change, Quota, SpaceUsage, WorkspaceSettings, check_total
+from skills.files.snapshot import Snapshot
 from skills.files.workspace import Workspace
 from skills.files.workspaces import AT_ONCE, Workspaces
 from tests.fakes.clock import FakeClock
 from tests.skills.files.conftest import context_of
 from tests.skills.files.writers import at_once, count_up, fill, rewrite, workspace_in
 
+THREAD = Place("discord", "guild", "general", "thread")
+ELSEWHERE = Place("discord", "guild", "general", "elsewhere")
 RUN = "3f0c1a52-6a53-4c5e-9d0e-0f8f8d3a1b77"
 
 
@@ -181,7 +184,7 @@ async def test_one_user_holds_no_more_than_some_threads(
 
 # -- how much --------------------------------------------------------------------------------------
 
-ROOM = WorkspaceSettings(user_bytes=10_000, user_files=10, file_bytes=5_000)
+QUOTA = Quota("This user", 10_000, 10)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +213,7 @@ def test_what_does_not_fit_is_refused_with_advice(
     usage: SpaceUsage, change: Change, said: str
 ) -> None:
     with pytest.raises(ToolError, match=said):
-        check_total(ROOM, usage, change)
+        check_total(QUOTA, usage, change)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +226,7 @@ def test_what_does_not_fit_is_refused_with_advice(
     ],
 )
 def test_what_fits_or_makes_room_may_be_written(usage: SpaceUsage, change: Change) -> None:
-    check_total(ROOM, usage, change)
+    check_total(QUOTA, usage, change)
 
 
 @given(size=st.integers(0, 10**12))
@@ -245,6 +248,59 @@ def test_all_workspaces_of_a_user_count(
     assert not (run.path / "new").exists()
     assert run.usage() == SpaceUsage(9_000, 3)
     workspaces.of(context_of(bob, clock)).write("big.txt", b"x" * 9_000)
+
+
+def of_place(workspaces: Workspaces, place: Place, user: Identity, clock: FakeClock) -> Workspace:
+    """Return the workspace that the users of a place share."""
+    return workspaces.of(replace(context_of(user, clock), shared=True, place=place))
+
+
+def test_a_place_has_a_quota_of_its_own(
+    settings: WorkspaceSettings, alice: Identity, bob: Identity, clock: FakeClock
+) -> None:
+    small = settings.model_copy(update={"place_bytes": 10_000, "place_files": 3})
+    workspaces = Workspaces(small)
+    mine, theirs = (of_place(workspaces, THREAD, user, clock) for user in (alice, bob))
+    mine.write("big.txt", b"x" * 9_000)
+
+    with pytest.raises(ToolError, match="This place's files would take 11 kB together, and 10 kB"):
+        theirs.write("new/more.txt", b"x" * 2_000)
+    with pytest.raises(ToolError, match="This place would have 4 files and folders, and 3 is"):
+        theirs.write("a/b/more.txt", b"x")
+
+    assert theirs.usage() == SpaceUsage(9_000, 1)
+    workspaces.of(context_of(alice, clock)).write("big.txt", b"x" * 20_000)
+    of_place(workspaces, ELSEWHERE, bob, clock).write("big.txt", b"x" * 9_000)
+
+
+def test_a_commands_layer_has_the_quota_of_its_place(
+    settings: WorkspaceSettings, alice: Identity, clock: FakeClock
+) -> None:
+    workspaces = Workspaces(settings.model_copy(update={"place_bytes": 10_000, "place_files": 11}))
+    with closing(Snapshot(of_place(workspaces, THREAD, alice, clock))) as snapshot:
+        assert (snapshot.quota.size, snapshot.quota.count) == (10_000, 11)
+
+
+def test_the_files_of_a_place_are_deleted_with_their_former_versions(
+    settings: WorkspaceSettings, alice: Identity, clock: FakeClock
+) -> None:
+    workspaces = Workspaces(settings)
+    own = workspaces.of(context_of(alice, clock))
+    here, there = (of_place(workspaces, each, alice, clock) for each in (THREAD, ELSEWHERE))
+    for each in (own, here, there):
+        each.write("inbox/a.txt", b"former")
+        each.write("inbox/a.txt", b"x" * 9)
+    of_run = replace(context_of(alice, clock), shared=True, place=THREAD, own_workspace=RUN)
+    workspaces.of(of_run).write("b.txt", b"x")
+
+    assert workspaces.forget_places({ELSEWHERE.files_key}, 10) == 1
+    assert workspaces.forget_places({ELSEWHERE.files_key}, 10) == 0
+
+    assert here.usage() == SpaceUsage(0, 0)
+    assert workspaces.changes(THREAD.files_key) == []
+    for each, owner in ((own, alice.key), (there, ELSEWHERE.files_key)):
+        assert each.read("inbox/a.txt") == b"x" * 9
+        assert len(workspaces.changes(owner)) == 1
 
 
 def test_two_processes_together_write_no_more_than_one_may(tmp_path: Path) -> None:

@@ -119,7 +119,6 @@ def test_the_limits_that_this_machine_enforces_are_named(
         sandbox = Sandbox(
             host,
             ShellSettings(),
-            ROOM,
             executor,
             is_overlay=is_overlay,
             groups=groups,
@@ -146,7 +145,7 @@ def test_without_a_script_of_the_package_it_is_said_what_to_do(
 
 async def test_switched_off_it_is_off() -> None:
     with pytest.raises(SandboxUnavailableError, match=r"`shell\.enabled` is false"):
-        async with open_sandbox(ShellSettings(enabled=False), ROOM):
+        async with open_sandbox(ShellSettings(enabled=False)):
             pass
 
 

@@ -33,7 +33,7 @@ class FakeSandbox(Sandbox):
 
     def __init__(self) -> None:
         settings = ShellSettings(default_seconds=20, max_seconds=90)
-        super().__init__(HOST, settings, WorkspaceSettings(), ThreadPoolExecutor(1))
+        super().__init__(HOST, settings, ThreadPoolExecutor(1))
         self.runs: list[tuple[str, str, float | None]] = []
         self.answer: CommandResult | NotStartedError | SlotsBusyError = CommandResult(
             0, CommandOutput("fine\n")
@@ -239,7 +239,7 @@ async def test_one_user_gets_no_more_slots_than_a_share_and_another_gets_the_res
     most: int,
 ) -> None:
     with ThreadPoolExecutor(1) as executor:
-        skill = build(Waiting(HOST, settings, WorkspaceSettings(), executor), workspaces)
+        skill = build(Waiting(HOST, settings, executor), workspaces)
         mine, theirs = (Caller(skill, user, clock) for user in (alice, bob))
         async with asyncio.TaskGroup() as group:
             tasks = [

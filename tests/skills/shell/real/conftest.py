@@ -38,7 +38,7 @@ SMALL = ShellSettings(
 
 async def _host() -> Host | None:
     try:
-        async with open_sandbox(ShellSettings(), ROOM) as sandbox:
+        async with open_sandbox(ShellSettings()) as sandbox:
             return sandbox.host
     except SandboxUnavailableError:
         return None
@@ -58,7 +58,7 @@ def host() -> Host:
 @pytest.fixture
 async def sandbox(host: Host) -> AsyncIterator[Sandbox]:
     with ThreadPoolExecutor(16) as executor:
-        yield Sandbox(host, SMALL, ROOM, executor)
+        yield Sandbox(host, SMALL, executor)
 
 
 @pytest.fixture(params=[True, False], ids=["overlay", "copy"])
@@ -66,8 +66,7 @@ async def roomy(host: Host, request: pytest.FixtureRequest) -> AsyncIterator[San
     """A sandbox as users have it, with each of the two ways to keep what a command writes apart."""
     settings = replace_settings(ShellSettings(), free_memory_mb=0)
     with ThreadPoolExecutor(4) as executor:
-        room = WorkspaceSettings()
-        yield Sandbox(replace(host), settings, room, executor, is_overlay=request.param)
+        yield Sandbox(replace(host), settings, executor, is_overlay=request.param)
 
 
 def replace_settings(settings: ShellSettings, **changes: object) -> ShellSettings:

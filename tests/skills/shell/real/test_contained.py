@@ -13,7 +13,7 @@ import pytest
 from skills.shell.cgroups import Cgroups, KernelFiles
 from skills.shell.host import Host
 from skills.shell.shell import CommandResult, Sandbox
-from tests.skills.shell.real.conftest import ROOM, SMALL, replace_settings, workspace_of
+from tests.skills.shell.real.conftest import SMALL, replace_settings, workspace_of
 from tests.skills.shell.real.watching import Dying, begun, living, working_in
 
 pytestmark = pytest.mark.timeout(50)
@@ -292,7 +292,7 @@ from skills.shell.settings import ShellSettings
 from tests.skills.shell.real.conftest import ROOM, workspace_of
 
 async def main():
-    async with open_sandbox(ShellSettings(), ROOM) as sandbox:
+    async with open_sandbox(ShellSettings()) as sandbox:
         await sandbox.run(sys.argv[1], workspace_of(Path(sys.argv[2])), seconds=40)
 
 asyncio.run(main())
@@ -389,7 +389,7 @@ async def test_twelve_long_commands_of_one_user_leave_a_slot_for_another(
 ) -> None:
     settings = replace_settings(SMALL, at_once=4)
     with ThreadPoolExecutor(4) as executor:
-        sandbox = Sandbox(host, settings, ROOM, executor)
+        sandbox = Sandbox(host, settings, executor)
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(
@@ -437,7 +437,7 @@ async def test_a_command_joins_its_cgroup_and_an_end_for_memory_there_is_told(
     groups = Cgroups(tmp_path / "groups", kernel)
     groups.folder.mkdir()
     with ThreadPoolExecutor(4) as executor:
-        sandbox = Sandbox(host, SMALL, ROOM, executor, groups=groups)
+        sandbox = Sandbox(host, SMALL, executor, groups=groups)
         ended = await sandbox.run("echo done", workspace_of(folder), seconds=15)
 
     assert kernel.joined == ["0\n"]

@@ -35,7 +35,7 @@ FULL = "No space left on device"
 async def either(host: Host, request: pytest.FixtureRequest) -> AsyncIterator[Sandbox]:
     """A sandbox with each of the two ways to keep what a command writes apart."""
     with ThreadPoolExecutor(16) as executor:
-        yield Sandbox(host, SMALL, ROOM, executor, is_overlay=request.param)
+        yield Sandbox(host, SMALL, executor, is_overlay=request.param)
 
 
 def python(script: str) -> str:
@@ -256,7 +256,7 @@ async def test_what_is_written_counts_as_memory_of_the_command(host: Host, folde
         "exec python3 -c 'import signal; x = bytes(b\"x\" * 36_000_000); signal.pause()'"
     )
     with ThreadPoolExecutor(4) as executor:
-        sandbox = Sandbox(host, settings, room, executor)
+        sandbox = Sandbox(host, settings, executor)
 
         ended = await sandbox.run(command, workspace_of(folder, room=room), seconds=15)
 
@@ -443,7 +443,7 @@ async def test_where_there_is_no_overlay_a_command_works_on_a_copy(
     only(OLDER.format(python=PYTHON, bwrap=host.bwrap))
     (folder / "old").write_text("old")
 
-    async with open_sandbox(SMALL, ROOM) as sandbox:
+    async with open_sandbox(SMALL) as sandbox:
         ended = await sandbox.run("cat old; rm old; echo new >new", workspace_of(folder))
 
     assert not sandbox.is_overlay
@@ -457,7 +457,7 @@ async def test_without_either_there_is_no_sandbox_and_the_reason_is_told(
     only("#!/bin/sh\necho 'bwrap: No permissions to create new namespace'\nexit 1\n")
 
     with pytest.raises(SandboxUnavailableError, match="refuses namespaces"):
-        async with open_sandbox(SMALL, ROOM):
+        async with open_sandbox(SMALL):
             pass
     told = await sandbox_finding(tmp_path)
 

@@ -13,7 +13,7 @@ from skills.shell import shell
 from skills.shell.host import Host, SandboxUnavailableError
 from skills.shell.selftest import open_sandbox, self_test
 from skills.shell.shell import NotStartedError, Sandbox
-from tests.skills.shell.real.conftest import ROOM, SMALL, workspace_of
+from tests.skills.shell.real.conftest import SMALL, workspace_of
 from tests.skills.shell.real.watching import PYTHON
 
 #: The self-test prints all that it sees, and of the processes of a host that is a lot.
@@ -60,7 +60,7 @@ def instead(host: Host, tmp_path: Path, script: str) -> Host:
 
 async def reason(host: Host) -> str:
     with ThreadPoolExecutor(2) as executor, pytest.raises(SandboxUnavailableError) as refused:
-        await self_test(Sandbox(host, TALKING, ROOM, executor))
+        await self_test(Sandbox(host, TALKING, executor))
     return str(refused.value)
 
 
@@ -135,7 +135,7 @@ async def test_a_program_that_does_not_answer_is_given_up(
     began = time.monotonic()
 
     with ThreadPoolExecutor(2) as executor, pytest.raises(NotStartedError):
-        await Sandbox(silent, SMALL, ROOM, executor).run("true", workspace_of(folder))
+        await Sandbox(silent, SMALL, executor).run("true", workspace_of(folder))
 
     assert time.monotonic() - began < 10
 
@@ -153,5 +153,5 @@ async def test_where_the_systems_bubblewrap_does_not_do_the_packaged_one_is_take
     monkeypatch.setenv("PATH", f"{Path(broken.bwrap).parent}:{os.environ['PATH']}")
     monkeypatch.syspath_prepend(str(package.parent.parent))
 
-    async with open_sandbox(SMALL, ROOM) as sandbox:
+    async with open_sandbox(SMALL) as sandbox:
         assert sandbox.host.bwrap == str(package / "bwrap")

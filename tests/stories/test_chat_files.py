@@ -1,0 +1,111 @@
+"""Files in and out of a thread, in every chat: what is kept, shown, sent and deleted."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.subagents.retention import RetentionSettings
+from skills.files.settings import WorkspaceSettings
+from tests.fakes.anthropic_server import Reply
+from tests.fakes.patience import eventually
+from tests.stories.chats import ChatWay, new_chat
+from tests.stories.stage import Play, call, said
+
+PLAN = ("plan.md", "text/markdown", b"Feed the hens")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of all workspaces."""
+    return tmp_path / "workspaces"
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the names of the files in the workspaces, other than former versions."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
+    return sorted(path.name for path in found)
+
+
+async def test_a_copy_of_an_attached_file_is_deleted_with_its_message(
+    chat_way: ChatWay, folder: Path
+) -> None:
+    play = Play(main=[Reply(text="I have it.")])
+    workspaces = WorkspaceSettings(folder=str(folder))
+    async with new_chat(chat_way) as chat, chat.bot(play, workspaces=workspaces):
+        talk = await chat.ask("alice", "Here is our plan.", files=[PLAN])
+        await chat.reads(talk, "I have it.")
+
+        async def copied() -> bool:
+            return names_in(folder) == ["plan.md"]
+
+        await eventually(copied, "a copy")
+
+        await chat.delete(talk.message)
+
+        async def gone() -> bool:
+            return not names_in(folder)
+
+        await eventually(gone, "no copy")
+
+
+async def test_a_thread_has_a_quota_for_writes_and_for_attached_files(
+    chat_way: ChatWay, folder: Path
+) -> None:
+    play = Play(
+        main=[
+            call("file_write", path="sheep.md", text="x" * 9_990),
+            Reply(text="Written."),
+            call("file_write", path="hens.md", text="x" * 11),
+            Reply(text="There is no room."),
+            Reply(text="I have it."),
+        ]
+    )
+    small = WorkspaceSettings(folder=str(folder), place_bytes=10_000)
+    async with new_chat(chat_way) as chat, chat.bot(play, workspaces=small):
+        talk = await chat.ask("alice", "Write about sheep.")
+        await chat.reads(talk, "Written.")
+        await chat.write("bob", talk, "And about hens.", mention=True)
+        await chat.reads(talk, "There is no room.")
+        assert "This place's files would take 10 kB together" in said(play.asked[3]["messages"][-1])
+        further = await chat.ask("alice", "Here is our plan.", files=[PLAN])
+        await chat.reads(further, "I have it.")
+
+        assert names_in(folder) == ["plan.md", "sheep.md"]
+
+
+async def test_an_attached_file_without_room_is_read_and_its_user_is_told(
+    chat_way: ChatWay, folder: Path
+) -> None:
+    large = ("large.md", "text/markdown", b"x" * 10_001)
+    play = Play(main=[Reply(text="I have it.")])
+    small = WorkspaceSettings(folder=str(folder), place_bytes=10_000)
+    async with new_chat(chat_way) as chat, chat.bot(play, workspaces=small):
+        talk = await chat.ask("alice", "Here is our plan.", files=[large])
+        await chat.reads(talk, "I have it.")
+        told = "I can read large.md, but there was no room for a copy"
+        await chat.until(lambda: told in str([*chat.texts(talk), *chat.told("alice")]), told)
+
+        assert names_in(folder) == []
+        assert "xxx" in str(play.asked[0]["messages"])
+
+
+async def test_the_files_of_a_thread_are_deleted_some_time_after_its_last_message(
+    chat_way: ChatWay, folder: Path
+) -> None:
+    play = Play(
+        main=[call("file_write", path="plan.md", text="Feed the hens"), Reply(text="Done.")]
+    )
+    workspaces = WorkspaceSettings(folder=str(folder))
+    async with new_chat(chat_way) as chat:
+        async with chat.bot(play, workspaces=workspaces):
+            talk = await chat.ask("alice", "Write it down.")
+            await chat.reads(talk, "Done.")
+        assert names_in(folder) == ["plan.md"]
+
+        short = RetentionSettings(files_days=1e-7)
+        async with chat.bot(Play(), workspaces=workspaces, retention=short):
+
+            async def gone() -> bool:
+                return not names_in(folder)
+
+            await eventually(gone, "no files")
