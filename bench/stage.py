@@ -144,6 +144,7 @@ class Outlet:
     """
 
     platform: str = PLATFORM
+    takes_files: bool = True
     announced: dict[str, tuple[float, str]] = field(default_factory=dict)
     replies: list[str] = field(default_factory=list)
     cards: int = 0
@@ -153,7 +154,13 @@ class Outlet:
         """Do nothing."""
 
     async def send_files(
-        self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+        self,
+        place: Place,
+        owner: Identity,
+        files: Sequence[OutgoingFile],
+        *,
+        key: str,
+        maybe_repeated: bool = False,
     ) -> Delivered:
         """Do nothing."""
         return Delivered()

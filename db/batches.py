@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, literal_column, select
+from sqlalchemy import ColumnElement, func, literal_column, select
 
 from bot.values import UNFINISHED
 from db.database import Transaction
@@ -12,7 +12,7 @@ from db.tables import outbox, turns
 from db.tables import subagent_runs as runs
 
 #: Written out: with a parameter the partial indexes would not be used.
-_NONE = literal_column("''")
+_NONE: ColumnElement[str] = literal_column("''")
 _PLANNED = (outbox.c.key, outbox.c.status, outbox.c.attempts, outbox.c.created_at, outbox.c.due_at)
 
 #: The longest time that a result waits for the others of its batch.

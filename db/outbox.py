@@ -2,7 +2,7 @@
 
 from collections.abc import Set
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, exists, func, literal_column, or_, select, update
@@ -11,8 +11,11 @@ from bot.values import Identity, Place, short
 from db.database import Transaction
 from db.rows import PLACE, RowMapper, change, insert_new, is_at, owned_by, readable_in
 from db.schema.base import ROUTE
-from db.tables import messages, outbox, sentences, subagent_runs
+from db.tables import messages, outbox, run_files, sentences, subagent_runs
 from db.types import UtcDateTime
+
+#: Delay of the files of a run whose announcement is part of another one, which comes first.
+FILES_AFTER = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,7 @@ class OutboxEntry:
 
     Attributes:
         key: The run's id, or the turn's.
+        text_delivered: Only the files of the run are left to deliver.
         status: See the table.
         batch_id: The turn whose results may be announced together; empty for none.
         send_key: The platform's key of the message that this entry is sent in; empty before.
@@ -38,6 +42,7 @@ class OutboxEntry:
     maybe_repeated: bool
     batch_id: str
     send_key: str
+    text_delivered: bool
     created_at: datetime
     due_at: datetime
     first_tried_at: datetime | None
@@ -92,6 +97,7 @@ class NewOutboxEntry:
     footer: str = ""
     maybe_repeated: bool = False
     batch_id: str = ""
+    text_delivered: bool = False
 
 
 _NEW = RowMapper(NewOutboxEntry, outbox)
@@ -131,14 +137,17 @@ async def claim(
     if not (await tx.execute(_CLAIM, {"b_key": key, "b_worker": worker_id, "b_now": now})).rowcount:
         return []
     item = await get(tx, key)
-    if item is None or not item.batch_id or not (together or item.send_key):
-        return [item] if item else []
+    if item is None:
+        return []
+    if item.text_delivered or not item.batch_id or not (together or item.send_key):
+        return [item]
     same = (
         outbox.c.batch_id == item.batch_id,
         # Written out, so that the partial index is used.
         outbox.c.batch_id != literal_column("''"),
         outbox.c.user_id == item.user.key,
         outbox.c.send_key == item.send_key,
+        ~outbox.c.text_delivered,
         *is_at(outbox, item.place, *PLACE),
     )
     # Items that another process claims at this moment are sent by that one.
@@ -162,6 +171,22 @@ async def delivered(tx: Transaction, key: str, message_ids: list[str], now: date
     """Mark an item as delivered, even if another attempt at it has begun meanwhile."""
     values = {"status": "delivered", "message_ids": message_ids, "delivered_at": now}
     await tx.execute(_DELIVERED, values | {"last_error": "", "b_key": key})
+
+
+async def follow_with_files(
+    tx: Transaction, key: str, message_ids: list[str], now: datetime
+) -> bool:
+    """Mark the text of an item as delivered, and the files of its run as due.
+
+    Returns:
+        False if another attempt has delivered the text.
+    """
+    this = (outbox.c.key == key, ~outbox.c.text_delivered)
+    undelivered = outbox.c.status.in_(("sending", "pending", "waiting", "blocked"))
+    # The attempts go on: a late outcome of an earlier one must not be taken for a later one's.
+    values = {"status": "pending", "due_at": now, "maybe_repeated": False, "first_tried_at": None}
+    values |= {"text_delivered": True, "message_ids": message_ids, "last_error": ""}
+    return await change(tx, outbox, *this, undelivered, **values)
 
 
 async def wait(tx: Transaction, item: OutboxEntry) -> None:
@@ -197,7 +222,7 @@ def _held_with(run_id: ColumnElement[str] | str) -> ColumnElement[bool]:
         or_(
             subagent_runs.c.id == run_id,
             (subagent_runs.c.batch_id == batch.scalar_subquery())
-            & (subagent_runs.c.batch_id != _NONE),
+            & (subagent_runs.c.batch_id != ""),
         )
     )
     return (outbox.c.status == "held") & outbox.c.run_id.in_(together)
@@ -225,7 +250,11 @@ async def release_held(
     )
     keys = list(held)
     if text is not None and keys:
-        await change(tx, outbox, outbox.c.key.in_(keys[:-1]), status="dismissed")
+        replaced = outbox.c.key.in_(keys[:-1])
+        with_files = outbox.c.run_id.in_(select(run_files.c.run_id))
+        due = {"text_delivered": True, "status": "pending", "due_at": now + FILES_AFTER}
+        await change(tx, outbox, replaced, with_files, **due)
+        await change(tx, outbox, replaced, outbox.c.status == "held", status="dismissed")
         keys = keys[-1:]
         await change(tx, outbox, outbox.c.key.in_(keys), text=text)
     await change(tx, outbox, outbox.c.key.in_(keys), status="pending", due_at=now)

@@ -46,6 +46,7 @@ WINDOW = 100
 #: Tables whose rows no rule deletes, with the reason.
 KEPT = {
     "workers": "a row per start of a process: `workers.forget`, by the database's clock",
+    "run_files": "deleted when they are delivered, and with their run",
     "run_messages": "deleted with its run",
     "run_questions": "deleted with its run",
     "whiteboard": "deleted with its run",

@@ -14,6 +14,7 @@ from db.schema.conversations import (
 )
 from db.schema.runs import (
     outbox,
+    run_files,
     run_messages,
     run_questions,
     scratch,
@@ -47,8 +48,8 @@ from db.schema.skills import (
 __all__ = [
     "approvals", "audit", "changes", "commands", "conversations", "files", "grants", "listeners",
     "mcp_pins", "memories", "messages", "metadata", "notes", "outbox", "participants",
-    "place_choices", "run_messages", "run_questions", "schedule_fires", "schedules", "scratch",
-    "seen_events", "sentences", "skill_data", "slack_installs", "slack_states", "steps",
+    "place_choices", "run_files", "run_messages", "run_questions", "schedule_fires", "schedules",
+    "scratch", "seen_events", "sentences", "skill_data", "slack_installs", "slack_states", "steps",
     "subagent_runs", "todos", "tool_uses", "turns", "users", "web_addresses", "whiteboard",
     "workers",
 ]  # fmt: skip

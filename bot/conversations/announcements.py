@@ -5,16 +5,17 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from math import inf
 
 from bot.errors import DeliveryError, NotPresentError
 from bot.events import AnnouncementDue
-from bot.platforms.base import Announcement, Outlet
+from bot.platforms.base import Announcement, Delivered, OutgoingFile, Outlet
 from bot.subagents.requests import notify_of
 from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Stopper
-from db import outbox, runs, users
+from db import outbox, run_files, runs, users
 from db.database import Database, Transaction, patiently
 from db.outbox import OutboxEntry
 from db.runs import Run
@@ -28,6 +29,9 @@ GIVE_UP_AFTER = timedelta(minutes=30)
 SEND_SECONDS = 60.0
 TOGETHER = "✅ {} sub-agents completed"
 HELD_AT_MOST = timedelta(minutes=5)
+
+#: Sends an item through an outlet.
+Send = Callable[[Outlet], Awaitable[Delivered]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +63,69 @@ class Announcements:
     async def deliver(self, key: str) -> bool:
         """Make one attempt to deliver an item; return True if it arrived.
 
-        Due items of its batch are delivered with it, in one message.
+        Due items of its batch are delivered with it, in one message. The files of the
+        runs follow the text, with attempts of their own.
         """
         if key in self.under_way:
             return False
         keys = {key}
         self.under_way.add(key)
         try:
-            async with self.database.transaction() as tx:
-                items = await outbox.claim(
-                    tx, key, self.worker_id, self.now(), together=self.together
-                )
-                # Before the commit: a claimed item that is not under way counts as forgotten.
-                keys |= {item.key for item in items}
-                self.under_way.update(keys)
-                alone = items[0].run_id if len(items) == 1 else None
-                stopper = await users.stopper_of(tx, alone) if alone else None
-                reported = await runs.get_many(tx, [each.run_id for each in items if each.run_id])
-                quiet = await self._is_quiet(tx, reported)
-            resumable = bool(alone) and any(run.status.resumable for run in reported)
-            if not items:
-                return False
-            return await self._send(items, stopper, resumable=resumable, quiet=quiet)
+            arrived, left = await self._attempt(key, keys)
+            for each in left:
+                arrived, _ = await self._attempt(each, keys)
+            return arrived
         finally:
             self.under_way.difference_update(keys)
+
+    async def _attempt(self, key: str, keys: set[str]) -> tuple[bool, list[str]]:
+        """Deliver the text of an item and of due ones of its batch, or the files of a run.
+
+        Args:
+            key: The item.
+            keys: The keys that are under way; those of the batch are added.
+
+        Returns:
+            True if it arrived, and the items of which files are left.
+        """
+        async with self.database.transaction() as tx:
+            items = await outbox.claim(tx, key, self.worker_id, self.now(), together=self.together)
+            if not items:
+                return False, []
+            # Before the commit: a claimed item that is not under way counts as forgotten.
+            keys |= {each.key for each in items}
+            self.under_way.update(keys)
+            item, run_ids = items[0], [each.run_id for each in items if each.run_id]
+            files: list[tuple[str, bytes]] = []
+            left: list[str] = []
+            if item.text_delivered:
+                files = await run_files.of_run(tx, item.run_id or "")
+            else:
+                left = [run_id for run_id in run_ids if await run_files.exist(tx, run_id)]
+            alone = item.run_id if len(items) == 1 else None
+            stopper = await users.stopper_of(tx, alone) if alone else None
+            reported = await runs.get_many(tx, run_ids)
+            quiet = await self._is_quiet(tx, reported)
+        if item.text_delivered:
+            sending = partial(_send_files, item, [OutgoingFile(*each) for each in files])
+        else:
+            resumable = bool(alone) and any(run.status.resumable for run in reported)
+            sending = partial(_announce, items, stopper, resumable=resumable, quiet=quiet)
+        delivered = await self._send(items, sending)
+        if delivered is None:
+            return False, []
+        ids, now = list(delivered.message_ids), self.now()
+
+        async def store(tx: Transaction, each: OutboxEntry) -> None:
+            if each.run_id in left:
+                await outbox.follow_with_files(tx, each.key, ids, now)
+                return
+            await outbox.delivered(tx, each.key, ids, now)
+            if each.text_delivered:
+                await run_files.forget(tx, each.run_id or "")
+
+        await self._store(items, store)
+        return True, [each.key for each in items if each.run_id in left]
 
     async def _is_quiet(self, tx: Transaction, reported: Sequence[Run]) -> bool:
         """Return True if the owner of runs needs no ping: by choice, or since the owner is here."""
@@ -95,52 +138,28 @@ class Announcements:
         since = self.now() - self.present
         return bool(conversation_id) and await users.spoke_since(tx, user, conversation_id, since)
 
-    async def _send(
-        self,
-        items: Sequence[OutboxEntry],
-        stopper: User | None,
-        *,
-        resumable: bool,
-        quiet: bool,
-    ) -> bool:
-        item = items[0]
-        outlet = self.outlets.get(item.place.platform)
+    async def _send(self, items: Sequence[OutboxEntry], send: Send) -> Delivered | None:
+        """Send items through the outlet of their platform; a failure is stored."""
+        outlet = self.outlets.get(items[0].place.platform)
         if outlet is None:
             await self._failed(items, DeliveryError("This process does not serve that platform."))
-            return False
-        several = len(items) > 1
-        announcement = Announcement(
-            key=item.send_key or item.key,
-            place=item.place,
-            owner=item.user,
-            title=TOGETHER.format(len(items)) if several else item.title,
-            text="\n\n".join(map(_part, items)) if several else item.text,
-            footer="" if several else item.footer,
-            maybe_repeated=any(each.maybe_repeated for each in items),
-            stopped_by=Stopper(stopper.identity, shown_name(stopper)) if stopper else None,
-            resumable=item.run_id or "" if resumable else "",
-            quiet=quiet,
-            results=tuple((each.run_id, each.text) for each in items if each.run_id),
-        )
+            return None
         try:
             async with asyncio.timeout(SEND_SECONDS):
-                delivered = await outlet.announce(announcement)
+                return await send(outlet)
         except NotPresentError:
             await self._store(items, outbox.wait)
-            return False
+            return None
         except Exception as error:
             if isinstance(error, DeliveryError):
                 failure = error
             elif isinstance(error, TimeoutError):
                 failure = DeliveryError("The platform did not answer.", fate_unknown=True)
             else:
-                log.exception("The delivery of %s failed", item.key)
+                log.exception("The delivery of %s failed", items[0].key)
                 failure = DeliveryError(type(error).__name__, fate_unknown=True)
             await self._failed(items, failure)
-            return False
-        ids, now = list(delivered.message_ids), self.now()
-        await self._store(items, lambda tx, each: outbox.delivered(tx, each.key, ids, now))
-        return True
+            return None
 
     async def _store(
         self,
@@ -199,6 +218,42 @@ def _part(item: OutboxEntry) -> str:
     """Return one result of several, with its title and footer."""
     footer = f"_{item.footer}_" if item.footer else ""
     return "\n\n".join(filter(None, (f"**{item.title}**", item.text, footer)))
+
+
+async def _announce(
+    items: Sequence[OutboxEntry],
+    stopper: User | None,
+    outlet: Outlet,
+    *,
+    resumable: bool,
+    quiet: bool,
+) -> Delivered:
+    """Send the texts of items in one message."""
+    item, several = items[0], len(items) > 1
+    return await outlet.announce(
+        Announcement(
+            key=item.send_key or item.key,
+            place=item.place,
+            owner=item.user,
+            title=TOGETHER.format(len(items)) if several else item.title,
+            text="\n\n".join(map(_part, items)) if several else item.text,
+            footer="" if several else item.footer,
+            maybe_repeated=any(each.maybe_repeated for each in items),
+            stopped_by=Stopper(stopper.identity, shown_name(stopper)) if stopper else None,
+            resumable=item.run_id or "" if resumable else "",
+            quiet=quiet,
+            results=tuple((each.run_id, each.text) for each in items if each.run_id),
+        )
+    )
+
+
+async def _send_files(
+    item: OutboxEntry, files: Sequence[OutgoingFile], outlet: Outlet
+) -> Delivered:
+    """Send the files of the run of an item."""
+    return await outlet.send_files(
+        item.place, item.user, files, key=item.key, maybe_repeated=item.maybe_repeated
+    )
 
 
 @dataclass(frozen=True, slots=True)

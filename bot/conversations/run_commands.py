@@ -46,7 +46,10 @@ async def list_runs(call: CommandCall) -> CommandReply:
         lines += ["", "**Recently finished**", *(run_line(run, bot.now()) for run in ended)]
     if undelivered:
         lines += ["", "**Could not be delivered** – `/subagents read ID`, `retry` or `dismiss`"]
-        lines += [f"- `{item.handle}` {one_line(item.title, 120)}" for item in undelivered]
+        lines += [
+            f"- `{item.handle}` {one_line(item.title, 120)}{' (its files)' * item.text_delivered}"
+            for item in undelivered
+        ]
     return CommandReply(text="\n".join(lines))
 
 

@@ -44,7 +44,8 @@ def undelivered_lines(items: Sequence[OutboxEntry]) -> list[str]:
     for item in items:
         text = escape_for_model(one_line(item.text, min(room, 500)))
         title = escape_for_model(one_line(item.title, 100))
-        lines.append(f"{short(item.run_id or item.key)} “{title}” (result, not delivered): {text}")
+        what = "files of the result" if item.text_delivered else "result"
+        lines.append(f"{short(item.run_id or item.key)} “{title}” ({what}, not delivered): {text}")
         room -= len(text)
         if room <= 0:
             break

@@ -219,8 +219,8 @@ class ReplyStream(Protocol):
         ...
 
 
-#: Most files in one message.
-MOST_FILES = 10
+#: Most files in one message, and most bytes of them together: Discord takes 10 MB.
+MOST_FILES, MOST_FILE_BYTES = 10, 9_500_000
 
 
 class OutgoingFile(NamedTuple):
@@ -242,6 +242,11 @@ class Outlet(Protocol):
     """Sends messages to the places of one platform. A `worker` has outlets only."""
 
     platform: str
+
+    @property
+    def takes_files(self) -> bool:
+        """True if `send_files` can succeed."""
+        ...
 
     async def acknowledge(self, place: Place) -> None:
         """Show at once that the message was received (a reaction, typing). Never raises."""
@@ -305,7 +310,13 @@ class Outlet(Protocol):
         ...
 
     async def send_files(
-        self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+        self,
+        place: Place,
+        owner: Identity,
+        files: Sequence[OutgoingFile],
+        *,
+        key: str,
+        maybe_repeated: bool = False,
     ) -> Delivered:
         """Post files to a place, or else to the owner, in one message without a ping.
 
@@ -314,6 +325,8 @@ class Outlet(Protocol):
             owner: The user for whom they are sent.
             files: At most `MOST_FILES`.
             key: The idempotency key, for platforms that support such keys.
+            maybe_repeated: The result of an earlier attempt is unknown: mark the message as a
+                possible duplicate.
 
         Raises:
             DeliveryError: The files were not delivered.

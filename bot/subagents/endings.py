@@ -26,6 +26,7 @@ from db import (
     batches,
     conversations,
     outbox,
+    run_files,
     run_messages,
     run_questions,
     runs,
@@ -128,8 +129,6 @@ class Endings:
                 now=self.now(),
                 foreign=True,
             )
-        if run.announce == "silent":
-            return [], False
         worded = run.announce == "summary" and bool(message_id)
         held = worded and run.status is RunStatus.COMPLETED
         item = outbox.NewOutboxEntry(
@@ -143,6 +142,11 @@ class Endings:
             # Failures are not held back.
             batch_id=run.batch_id if run.status is RunStatus.COMPLETED and not worded else "",
         )
+        if run.announce == "silent":
+            if not await run_files.exist(tx, run.id):
+                return [], False
+            await outbox.put(tx, replace(item, text_delivered=True, batch_id=""), self.now())
+            return [run.id], False
         await outbox.put(tx, item, self.now(), status="held" if held else "pending")
         due = [] if held or item.batch_id else [run.id]
         if not worded:

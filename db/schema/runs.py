@@ -8,6 +8,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     PrimaryKeyConstraint,
     Table,
     UniqueConstraint,
@@ -204,6 +205,18 @@ sentences = Table(
     Index(None, "begun_at"),
 )
 
+run_files = Table(
+    "run_files",
+    metadata,
+    Column(
+        "run_id", UuidText, ForeignKey("subagent_runs.id", ondelete="CASCADE"), primary_key=True
+    ),
+    # The order in which the run named them.
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(255), nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
 outbox = Table(
     "outbox",
     metadata,
@@ -221,6 +234,8 @@ outbox = Table(
     Column("status", String(20), nullable=False, server_default="pending"),
     Column("attempts", Integer, nullable=False, server_default=text("0")),
     Column("maybe_repeated", Boolean, nullable=False, server_default=text("false")),
+    # Only the files of the run are left to deliver; status and attempts are those of the files.
+    Column("text_delivered", Boolean, nullable=False, server_default=text("false")),
     Column("worker_id", String(64), nullable=False, server_default=""),
     Column("last_error", Text, nullable=False, server_default=""),
     Column("message_ids", JsonDocument, nullable=False, server_default=text("'[]'")),

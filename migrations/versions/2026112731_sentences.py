@@ -6,7 +6,7 @@ from alembic import op
 from db.types import String, UtcDateTime
 
 revision = "2026112731"
-down_revision = "2026112602"
+down_revision = "2026112701"
 
 
 def upgrade() -> None:

@@ -1,4 +1,4 @@
-"""Posts files to the place of a turn or run."""
+"""Posts files to the place of a turn, or with the result of a background run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,15 @@ from bot.agent.sanitizer import stored
 from bot.conversations.access import is_private
 from bot.disk import spoken
 from bot.errors import DeliveryError
-from bot.platforms.base import MOST_FILES, OutgoingFile, Outlet
+from bot.platforms.base import MOST_FILE_BYTES, MOST_FILES, OutgoingFile, Outlet
+from bot.run_texts import counted
 from bot.values import Json
+from db import run_files
+from db.database import Database
 from skills.base import ToolContext, ToolError
 
 __all__ = ["MOST_FILES", "FileSender", "OutgoingFile"]
 
-#: Most bytes of the files of one call: Discord takes 10 MB.
-MOST_BYTES = 9_500_000
 READ_BY_OTHERS = "others read this place, and the files are from your own workspace"
 
 
@@ -23,6 +24,7 @@ class FileSender:
     """Posts files through the outlets of this process."""
 
     outlets: Mapping[str, Outlet]
+    database: Database
 
     async def reason_to_ask(self, context: ToolContext, arguments: Json) -> str:
         """Return the reason to ask before the user's own files go to a place of others.
@@ -40,21 +42,48 @@ class FileSender:
     async def send(self, context: ToolContext, files: Sequence[OutgoingFile]) -> str:
         """Post files to the place of a call, and return a sentence about it.
 
+        A background run sends them with its result.
+
         Raises:
             ToolError: They are too large, or the platform does not take them.
         """
         outlet = self.outlets.get(context.place.platform)
         if outlet is None:
             raise ToolError("This process does not serve that platform.")
+        if not outlet.takes_files:
+            raise ToolError("Files cannot be sent here: they lie in the workspace.")
         size = sum(len(each.content) for each in files)
-        if size > MOST_BYTES:
+        if size > MOST_FILE_BYTES:
             raise ToolError(
-                f"They have {spoken(size)} together, and {spoken(MOST_BYTES)} is the most: send "
-                "fewer at a time, or smaller ones."
+                f"They have {spoken(size)} together, and {spoken(MOST_FILE_BYTES)} is the most: "
+                "send fewer at a time, or smaller ones."
             )
+        names = f"{', '.join(each.name for each in files)} ({spoken(size)})"
+        if context.run_id is not None and context.background:
+            await self._keep(context.run_id, files, size)
+            return f"They are sent with your result: {names}."
         key = f"{context.work_id} {context.call_id}"
         try:
             await outlet.send_files(context.place, context.user, files, key=key)
         except DeliveryError as error:
             raise ToolError(f"The files were not sent. {error}") from error
-        return f"Sent: {', '.join(each.name for each in files)} ({spoken(size)})."
+        return f"Sent: {names}."
+
+    async def _keep(self, run_id: str, files: Sequence[OutgoingFile], size: int) -> None:
+        """Store files that are sent with the result of a run, in one message.
+
+        Raises:
+            ToolError: They do not fit into the message, or the run is over.
+        """
+        async with self.database.transaction() as tx:
+            totals = await run_files.totals(tx, run_id)
+            if totals is None:
+                raise ToolError("The run is over.")
+            count, taken = totals
+            if count + len(files) > MOST_FILES or taken + size > MOST_FILE_BYTES:
+                raise ToolError(
+                    f"The result has {counted(count, 'file')} ({spoken(taken)}) already, and "
+                    f"{MOST_FILES} files with {spoken(MOST_FILE_BYTES)} are the most: send "
+                    "the rest as one archive, or name it in your answer."
+                )
+            await run_files.add(tx, run_id, files, after=count)

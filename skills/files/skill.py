@@ -222,7 +222,7 @@ def _sending(workspaces: Workspaces, sender: FileSender) -> Tool:
         context: ToolContext,
         paths: Annotated[list[str], Field(min_length=1, max_length=MOST_FILES)],
     ) -> str:
-        """Post files here, where the user can download them."""
+        """Post files here, where the user can download them; a run posts them with its result."""
 
         def work(workspace: Workspace) -> list[OutgoingFile]:
             return [OutgoingFile(path.rpartition("/")[2], workspace.read(path)) for path in paths]
@@ -255,7 +255,10 @@ def _parts(services: BotServices) -> SkillParts:
     cleanup = Cleanup(unreserved, services.database, retention, services.now)
     return SkillParts(
         skills=(
-            build(Workspaces(settings, reserve=services.reserve), FileSender(services.outlets)),
+            build(
+                Workspaces(settings, reserve=services.reserve),
+                FileSender(services.outlets, services.database),
+            ),
         ),
         changes=FileChanges(unreserved, services.now),
         periodic=(cleanup.run,),

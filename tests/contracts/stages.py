@@ -80,6 +80,7 @@ class FakeStage:
             f"{item.title} {item.text} {item.footer} {'repetition' * item.maybe_repeated}"
             for item in fake.announcements
         ]
+        said += ["repetition" * each for each in fake.repeated_files]
         others = [item.text for item in fake.questions]
         others += [item.text for item in (*fake.told, *fake.posted)]
         others += [settlement.chosen for settlement in fake.settled.values()]

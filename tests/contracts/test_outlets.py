@@ -13,6 +13,7 @@ from bot.platforms.base import (
     CardStep,
     Choice,
     Confirmation,
+    OutgoingFile,
     RunCard,
     Settlement,
     Weight,
@@ -122,6 +123,26 @@ async def test_an_announcement_shows_title_text_and_footer(stage: Stage) -> None
 async def test_an_announcement_that_may_be_a_repetition_says_so(stage: Stage) -> None:
     await stage.outlet.announce(announcement(stage, maybe_repeated=True))
 
+    assert "repetition" in stage.seen()
+
+
+async def test_files_that_may_be_a_repetition_say_so_where_files_are_taken(stage: Stage) -> None:
+    async def send(*, maybe_repeated: bool) -> None:
+        await stage.outlet.send_files(
+            stage.place,
+            stage.owner,
+            [OutgoingFile("plan.md", b"Feed the hens")],
+            key=str(maybe_repeated),
+            maybe_repeated=maybe_repeated,
+        )
+
+    if not stage.outlet.takes_files:
+        with pytest.raises(DeliveryError):
+            await send(maybe_repeated=False)
+        return
+    await send(maybe_repeated=False)
+    assert "repetition" not in stage.seen()
+    await send(maybe_repeated=True)
     assert "repetition" in stage.seen()
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from bot.values import Identity
-from db import conversations, outbox
+from db import conversations, outbox, run_files
 from db.database import Database, DatabaseSettings
 from db.outbox import NewOutboxEntry, OutboxEntry
 from db.tables import outbox as table
@@ -388,3 +388,37 @@ async def test_whatever_happens_nothing_is_said_twice_unless_unknown_and_marked(
     if sending is None and not arrived:
         kept = await stored.read_item(key)
         assert kept.status in {"pending", "waiting", "blocked"}
+
+
+async def test_files_of_a_replaced_result_are_sent_after_the_one_text(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    first, _ = await result(database, stored, alice, "turn 1")
+    clock.advance(1)
+    second, _ = await result(database, stored, alice, "turn 1")
+    clock.advance(1)
+    last, message = await result(database, stored, alice, "turn 1")
+
+    async with database.transaction() as tx:
+        await run_files.add(tx, first, [("a.md", b"a")], after=0)
+        assert await outbox.release_held(tx, message, "All are done.", clock()) == [last]
+
+    items = [await stored.read_item(key) for key in (first, second, last)]
+    assert [item.status for item in items] == ["pending", "dismissed", "pending"]
+    assert [item.text_delivered for item in items] == [True, False, False]
+    assert items[0].due_at > items[2].due_at
+
+
+async def test_files_of_a_run_are_counted_while_it_is_unfinished(
+    database: Database, stored: Stored, alice: Identity
+) -> None:
+    run = (await stored.run(alice, status="running")).id
+    ended = (await stored.run(alice, status="completed")).id
+    async with database.transaction() as tx:
+        assert await run_files.totals(tx, run) == (0, 0)
+        await run_files.add(tx, run, [("a", b"12"), ("b", b"345")], after=0)
+        await run_files.add(tx, run, [("a", b"6")], after=2)
+
+        assert await run_files.totals(tx, run) == (3, 6)
+        assert await run_files.of_run(tx, run) == [("a", b"12"), ("b", b"345"), ("a", b"6")]
+        assert await run_files.totals(tx, ended) is None

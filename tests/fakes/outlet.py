@@ -22,7 +22,7 @@ from bot.platforms.messages import PastMessage
 from bot.values import Identity, Place, RunStatus
 from tests.fakes.patience import PATIENCE_SECONDS, Pulse
 
-Kind = Literal["reply", "announcement", "question", "post"]
+Kind = Literal["reply", "announcement", "question", "post", "files"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ class FakeOutlet:
         patience: How long the waiting methods wait, in seconds, before they fail the test.
 
     Attributes:
+        repeated_files: For each message with files, whether it may be a repetition.
         replies: Every reply that was opened, in order.
         finished: The replies that have their final text, in the order in which they ended.
         announcements: Everything announced, in order, a repeated key included.
@@ -118,6 +119,8 @@ class FakeOutlet:
         self.answered_places: list[Place] = []
         self.read_places: list[Place] = []
         self.sent_files: list[tuple[Place, OutgoingFile]] = []
+        self.repeated_files: list[bool] = []
+        self.takes_files = True
         self.replies: list[FakeReply] = []
         self.finished: list[FakeReply] = []
         self.announcements: list[Announcement] = []
@@ -196,11 +199,19 @@ class FakeOutlet:
         return Delivered((f"post-{len(self.posted)}",))
 
     async def send_files(
-        self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+        self,
+        place: Place,
+        owner: Identity,
+        files: Sequence[OutgoingFile],
+        *,
+        key: str,
+        maybe_repeated: bool = False,
     ) -> Delivered:
-        """Keep the files."""
-        self.sent_files += [(place, each) for each in files]
-        self.stir()
+        """Keep the files, unless this send is to fail."""
+        with self.sending("files", owner) as taken:
+            if taken:
+                self.sent_files += [(place, each) for each in files]
+                self.repeated_files += [maybe_repeated]
         return Delivered()
 
     async def history(
@@ -233,7 +244,7 @@ class FakeOutlet:
         """Let the next send of this kind raise `error`; call it again for the one after that.
 
         Args:
-            kind: `reply` (its `finish`), `announcement`, `question` or `post`.
+            kind: `reply` (its `finish`), `announcement`, `question`, `post` or `files`.
             error: What is raised.
             taken: The platform took the text all the same (for `fate_unknown`).
         """

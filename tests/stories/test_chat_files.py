@@ -9,7 +9,7 @@ from skills.files.settings import WorkspaceSettings
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.patience import eventually
 from tests.stories.chats import ChatWay, new_chat
-from tests.stories.stage import Play, call, said
+from tests.stories.stage import Play, call, is_run, said
 
 PLAN = ("plan.md", "text/markdown", b"Feed the hens")
 
@@ -109,3 +109,31 @@ async def test_the_files_of_a_thread_are_deleted_some_time_after_its_last_messag
                 return not names_in(folder)
 
             await eventually(gone, "no files")
+
+
+async def test_the_files_of_a_background_run_follow_its_announcement(chat_way: ChatWay) -> None:
+    play = Play(
+        main=[call("sessions_spawn", task="Count them", label="count"), Reply(text="I count.")],
+        runs={
+            "Count them": [
+                call("file_write", path="hens.csv", text="hens,3"),
+                call("file_send", paths=["hens.csv"]),
+                call("wait_here"),
+                Reply(text="Three hens."),
+            ]
+        },
+    )
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "Count the hens, and send a list.")
+        await chat.reads(talk, "I count.")
+        await chat.gate.reached.wait()
+        told = [said(each["messages"][-1]) for each in play.asked if is_run(each)]
+        assert "sent with your result: hens.csv" in told[-1]
+        assert chat.files(talk) == []
+
+        chat.gate.opened.set()
+        await chat.reads(talk, "Three hens.")
+        await chat.until(lambda: chat.files(talk), "the files")
+        assert chat.files(talk) == [("hens.csv", b"hens,3")]
+        texts = chat.texts(talk)
+        assert any("Three hens." in each for each in texts[:-1]), "the files come last"

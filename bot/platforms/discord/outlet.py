@@ -228,9 +228,10 @@ class DiscordOutlet(MessagingOutlet):
         return await self._say(route, parts, key=f"tell {uuid.uuid4()}")
 
     async def _post_files(
-        self, route: Route, owner: Identity, files: Sequence[OutgoingFile], key: str
+        self, route: Route, files: Sequence[OutgoingFile], key: str, *, maybe_repeated: bool
     ) -> tuple[str, ...]:
-        draft = Draft(files=tuple(files), reply_to=route.reply_to)
+        text = texts.REPEATED if maybe_repeated else ""
+        draft = Draft(text=text, files=tuple(files), reply_to=route.reply_to)
         return (await self._sender.post(route.channel, draft, key=f"files {key}"),)
 
     async def _say(

@@ -170,6 +170,8 @@ class MessagingOutlet(ABC):
         nowhere: The error if neither the place nor the user can be reached.
     """
 
+    takes_files = True
+
     def __init__(self, nowhere: str) -> None:
         self._receipts = Acknowledgements()
         #: The messages of the runs whose final state is not shown yet.
@@ -265,7 +267,13 @@ class MessagingOutlet(ABC):
         return Delivered(await self._post_text(replace(route, head="", ping=""), text))
 
     async def send_files(
-        self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+        self,
+        place: Place,
+        owner: Identity,
+        files: Sequence[OutgoingFile],
+        *,
+        key: str,
+        maybe_repeated: bool = False,
     ) -> Delivered:
         """Post files to a place, or else to the owner, in one message without a ping.
 
@@ -274,7 +282,7 @@ class MessagingOutlet(ABC):
         """
 
         async def say(route: Route) -> tuple[str, ...]:
-            return await self._post_files(route, owner, files, key)
+            return await self._post_files(route, files, key, maybe_repeated=maybe_repeated)
 
         return Delivered(await self._reach(place, owner, say))
 
@@ -338,7 +346,7 @@ class MessagingOutlet(ABC):
 
     @abstractmethod
     async def _post_files(
-        self, route: Route, owner: Identity, files: Sequence[OutgoingFile], key: str
+        self, route: Route, files: Sequence[OutgoingFile], key: str, *, maybe_repeated: bool
     ) -> tuple[str, ...]:
         """Post files in one message, and return its id if the platform names it.
 

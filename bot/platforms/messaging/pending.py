@@ -42,6 +42,11 @@ class PendingOutlet:
         self._outlet = outlet
         self._opened.set()
 
+    @property
+    def takes_files(self) -> bool:
+        """True if files can be sent, or if that is not known yet."""
+        return self._outlet is None or self._outlet.takes_files
+
     async def acknowledge(self, place: Place) -> None:
         """Show at once that the message was received. Never raises."""
         if self._outlet is not None:
@@ -111,7 +116,13 @@ class PendingOutlet:
             await self._outlet.tell(place, user, text)
 
     async def send_files(
-        self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+        self,
+        place: Place,
+        owner: Identity,
+        files: Sequence[OutgoingFile],
+        *,
+        key: str,
+        maybe_repeated: bool = False,
     ) -> Delivered:
         """Post files to a place.
 
@@ -120,7 +131,9 @@ class PendingOutlet:
         """
         if self._outlet is None:
             raise DeliveryError(NOT_OPEN)
-        return await self._outlet.send_files(place, owner, files, key=key)
+        return await self._outlet.send_files(
+            place, owner, files, key=key, maybe_repeated=maybe_repeated
+        )
 
     async def history(
         self, place: Place, after: datetime | str, limit: int, *, opening: bool = False

@@ -130,7 +130,7 @@ class SlackOutlet(MessagingOutlet):
         return await self.sender.post_all(route.place, parts, head=route.head)
 
     async def _post_files(
-        self, route: Route, owner: Identity, files: Sequence[OutgoingFile], key: str
+        self, route: Route, files: Sequence[OutgoingFile], key: str, *, maybe_repeated: bool
     ) -> tuple[str, ...]:
         await self.sender.ask(
             route.place.workspace,
@@ -141,6 +141,7 @@ class SlackOutlet(MessagingOutlet):
             ],
             channel=route.place.channel,
             thread_ts=route.place.thread or None,
+            initial_comment=texts.REPEATED if maybe_repeated else None,
         )
         # Slack does not say which message it became.
         return ()

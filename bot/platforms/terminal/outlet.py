@@ -64,6 +64,7 @@ class TerminalOutlet:
     """The terminal's outlet."""
 
     platform = PLATFORM
+    takes_files = False
 
     def __init__(self, state: TerminalState) -> None:
         self._state = state
@@ -131,7 +132,13 @@ class TerminalOutlet:
         return Delivered()
 
     async def send_files(
-        self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+        self,
+        place: Place,
+        owner: Identity,
+        files: Sequence[OutgoingFile],
+        *,
+        key: str,
+        maybe_repeated: bool = False,
     ) -> Delivered:
         """Refuse files.
 

@@ -10,10 +10,10 @@ from sqlalchemy import update
 
 from bot.conversations.announcements import Announcements
 from bot.errors import DeliveryError
-from bot.platforms.base import Announcement, Delivered
+from bot.platforms.base import Announcement, Delivered, OutgoingFile
 from bot.tasks import Tasks
 from bot.values import Identity
-from db import outbox
+from db import outbox, run_files
 from db.database import Database, DatabaseSettings
 from db.tables import subagent_runs
 from tests.fakes.clock import FakeClock
@@ -323,3 +323,84 @@ async def test_what_this_process_cannot_say_is_left_to_one_that_can(
     assert await announcements(database, clock, tasks, right).deliver(key)
 
     assert [told.key for told in right.announcements] == [key]
+
+
+# -- files of runs ---------------------------------------------------------------------------------
+
+PLAN, HENS = OutgoingFile("plan.md", b"Feed"), OutgoingFile("hens.csv", b"hens,3")
+
+
+async def with_files(stored: Stored, user: Identity) -> str:
+    """Store an announcement of a run with two files, and return its key."""
+    key = await stored.item(user, text="Fine.")
+    async with stored.database.transaction() as tx:
+        await run_files.add(tx, key, [PLAN, HENS], after=0)
+    return key
+
+
+async def test_the_files_of_a_run_follow_its_announcement_once(
+    said: Announcements, stored: Stored, outlet: FakeOutlet, alice: Identity
+) -> None:
+    other = await with_files(stored, alice)
+    key = await with_files(stored, alice)
+
+    assert await said.deliver(key)
+    assert not await said.deliver(key)
+
+    item = await stored.read_item(key)
+    assert item.status == "delivered"
+    assert [told.key for told in outlet.announcements] == [key]
+    assert outlet.sent_files == [(item.place, PLAN), (item.place, HENS)]
+    assert outlet.repeated_files == [False]
+    async with stored.database.snapshot() as tx:
+        assert await run_files.of_run(tx, key) == []
+        assert await run_files.exist(tx, other)
+
+
+async def test_files_that_were_not_delivered_are_tried_again_without_the_text(
+    said: Announcements, stored: Stored, outlet: FakeOutlet, clock: FakeClock, alice: Identity
+) -> None:
+    key = await with_files(stored, alice)
+    outlet.fail_next("files", DeliveryError("The platform is down."))
+
+    assert not await said.deliver(key)
+    item = await stored.read_item(key)
+    assert (item.status, item.text_delivered, item.first_tried_at) == ("pending", True, clock())
+    clock.advance((item.due_at - clock()).total_seconds())
+    assert await said.deliver(key)
+
+    assert [told.key for told in outlet.announcements] == [key]
+    assert [file for _, file in outlet.sent_files] == [PLAN, HENS]
+
+
+async def test_files_whose_process_died_are_sent_once_more_marked_and_then_given_up(
+    said: Announcements, stored: Stored, outlet: FakeOutlet, alice: Identity
+) -> None:
+    key = await with_files(stored, alice)
+    async with stored.database.transaction() as tx:
+        assert await outbox.claim(tx, key, "dead", stored.now()) is not None
+        assert await outbox.follow_with_files(tx, key, ["m1"], stored.now())
+        assert not await outbox.follow_with_files(tx, key, ["m2"], stored.now())
+        assert await outbox.claim(tx, key, "dead", stored.now()) is not None
+        assert await outbox.recover(tx, ["me"]) == 1
+
+    assert await said.deliver(key)
+
+    assert outlet.announcements == []
+    assert outlet.repeated_files == [True]
+
+
+async def test_files_that_a_platform_refuses_are_kept_and_can_be_retried(
+    said: Announcements, stored: Stored, outlet: FakeOutlet, alice: Identity
+) -> None:
+    key = await with_files(stored, alice)
+    outlet.fail_next("files", DeliveryError("No files here.", permanent=True))
+    await said.deliver(key)
+    assert (await stored.read_item(key)).status == "blocked"
+
+    async with stored.database.transaction() as tx:
+        assert await outbox.retry_blocked(tx, key, alice.key, stored.now())
+    assert await said.deliver(key)
+
+    assert [told.key for told in outlet.announcements] == [key]
+    assert len(outlet.sent_files) == 2

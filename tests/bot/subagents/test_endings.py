@@ -14,7 +14,7 @@ from bot.events import RunCompleted, RunFailed, RunStatusChanged, RunTimedOut
 from bot.masking import MASK
 from bot.subagents.wording import Outcome
 from bot.values import Identity, RunStatus
-from db import run_messages, runs
+from db import run_files, run_messages, runs
 from db.database import Database, DatabaseSettings
 from db.runs import Run
 from db.tables import messages, outbox, turns
@@ -280,6 +280,20 @@ async def test_a_silent_run_is_told_to_the_conversation_and_announced_to_nobody(
     assert len(await said(stored, turn.conversation)) == 1
     assert await stored.count(outbox) == 0
     assert (office.announced, office.woken) == ([], [])
+
+
+async def test_the_files_of_a_silent_run_are_sent_without_a_text(
+    office: FakeOffice, stored: Stored, turn: Turn
+) -> None:
+    run = await turn.spawn(announce="silent")
+    async with stored.database.transaction() as tx:
+        await run_files.add(tx, run.id, [("a.md", b"a")], after=0)
+
+    await office.end(run)
+
+    item = await stored.read_item(run.id)
+    assert (item.status, item.text_delivered) == ("pending", True)
+    assert office.announced == [run.id]
 
 
 async def test_a_run_that_no_conversation_knows_is_announced_all_the_same(

@@ -155,6 +155,7 @@ class BulletinOutlet(MessagingOutlet):
     """Sends posts."""
 
     platform = PLATFORM
+    takes_files = False
 
     def __init__(self, service: Bulletin, tasks: Tasks) -> None:
         self._service = service
@@ -174,7 +175,7 @@ class BulletinOutlet(MessagingOutlet):
         return await self._say(text, (), route)
 
     async def _post_files(
-        self, route: Route, owner: Identity, files: Sequence[OutgoingFile], key: str
+        self, route: Route, files: Sequence[OutgoingFile], key: str, *, maybe_repeated: bool
     ) -> tuple[str, ...]:
         raise DeliveryError("The board takes no files.", permanent=True)
 
