@@ -27,6 +27,7 @@ from db.tables import (
     seen_events,
     sentences,
     slack_states,
+    step_media,
     steps,
     subagent_runs,
     todos,
@@ -85,6 +86,7 @@ _SAID = outbox.c.status.in_(("delivered", "dismissed", "waiting"))
 #: In this order: rows that refer to other rows are deleted before them.
 RULES = (
     Rule("steps", steps, steps.c.created_at),
+    Rule("steps", step_media, step_media.c.created_at, batch=BATCH_OF_FILES),
     Rule("files", files, files.c.created_at, batch=BATCH_OF_FILES),
     Rule("runs", outbox, outbox.c.created_at, only=_SAID),
     Rule("undelivered", outbox, outbox.c.first_tried_at, only=outbox.c.status == "blocked"),
@@ -124,13 +126,13 @@ async def forget(tx: Transaction, rule: Rule, moment: datetime) -> bool:
     batch = select(*keys).where(rule.time < moment).limit(rule.batch)
     if rule.only is not None:
         batch = batch.where(rule.only)
-    if rule.table is steps:
+    if rule.table in (steps, step_media):
         # Unfinished turns and runs resume from their steps.
         unfinished = subagent_runs.c.status.in_(UNFINISHED)
         runs = await tx.scalars(select(subagent_runs.c.id).where(unfinished))
         going = turns.c.status.in_(("queued", "running"))
         at_work = [*runs, *await tx.scalars(select(turns.c.id).where(going))]
-        batch = batch.where(steps.c.work_id.not_in(at_work))
+        batch = batch.where(rule.table.c.work_id.not_in(at_work))
     rows = (await tx.execute(batch.with_for_update(skip_locked=True))).all()
     if not rows:
         return False

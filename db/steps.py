@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Literal
@@ -17,7 +17,8 @@ from bot.tasks import Tasks
 from bot.values import UNFINISHED, Json
 from db import turn_inbox, workers
 from db.database import Database, Transaction, is_connection_trouble, patiently
-from db.tables import run_messages, steps, subagent_runs, turns
+from db.rows import insert_new
+from db.tables import run_messages, step_media, steps, subagent_runs, turns
 from db.types import to_json
 
 
@@ -29,6 +30,7 @@ class Step:
         table: The table of the work: `runs` or `turns`.
         attempt: The attempt that writes it; a stale attempt writes nothing.
         seconds_used: Working time so far (runs).
+        media: Contents of images and PDFs in the body, by their digests.
         read: Ids of the messages to the turn or run that this step has read.
         number: Number of the answer, recorded on messages to a run.
     """
@@ -46,6 +48,7 @@ class Step:
     reserved_tokens: int = 0
     tool_calls: int = 0
     seconds_used: float = 0.0
+    media: Mapping[str, bytes] = field(default_factory=dict)
     read: tuple[str, ...] = ()
     number: int = 0
 
@@ -62,6 +65,12 @@ async def load(tx: Transaction, work_id: str) -> list[tuple[int, str, Json]]:
         .order_by(steps.c.seq)
     )
     return [(row.seq, row.kind, row.body) for row in rows]
+
+
+async def media(tx: Transaction, work_id: str) -> dict[str, bytes]:
+    """Return the contents of images and PDFs in the steps of a piece of work, by their digests."""
+    query = select(step_media.c.digest, step_media.c.data).where(step_media.c.work_id == work_id)
+    return {row.digest: row.data for row in await tx.execute(query)}
 
 
 async def load_many(
@@ -320,6 +329,10 @@ async def _store(tx: Transaction, batch: Sequence[Step]) -> list[bool]:
             await turn_inbox.mark_read(tx, step.work_id, step.read)
         else:
             read += [{"b_id": key, "read_at_step": step.number} for key in step.read]
+    for step in mine:
+        common = {"work_id": step.work_id, "created_at": step.now}
+        for digest, data in step.media.items():
+            await insert_new(tx, step_media, {**common, "digest": digest, "data": data})
     for statement, values in (
         (_INSERT, rows),
         (_UPDATE_RUN, of_runs),

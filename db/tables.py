@@ -19,6 +19,7 @@ from db.schema.runs import (
     run_questions,
     scratch,
     sentences,
+    step_media,
     steps,
     subagent_runs,
     whiteboard,
@@ -49,7 +50,7 @@ __all__ = [
     "approvals", "audit", "changes", "commands", "conversations", "files", "grants", "listeners",
     "mcp_pins", "memories", "messages", "metadata", "notes", "outbox", "participants",
     "place_choices", "run_files", "run_messages", "run_questions", "schedule_fires", "schedules",
-    "scratch", "seen_events", "sentences", "skill_data", "slack_installs", "slack_states", "steps",
-    "subagent_runs", "todos", "tool_uses", "turns", "users", "web_addresses", "whiteboard",
-    "workers",
+    "scratch", "seen_events", "sentences", "skill_data", "slack_installs", "slack_states",
+    "step_media", "steps", "subagent_runs", "todos", "tool_uses", "turns", "users",
+    "web_addresses", "whiteboard", "workers",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from bot.agent.brief import brief
-from bot.agent.messages import Usage
+from bot.agent.messages import Media, Usage
 from bot.agent.subjects import Subjects
 from bot.changes import Cause
 from bot.errors import ToolError
@@ -83,6 +83,7 @@ class ToolContext:
         report: Publishes progress on the run card; does nothing for the main agent.
         ask: Asks the owner of a run and waits: (id of the call, question, options) → text for the
             model.
+        show: Shows an image or a PDF to the model, with the text of the result.
         spent: Receives the cost of the tool's own model requests, which the work is charged for.
         background: Whether no user waits for the work: the tool's model requests then rank below
             those of users' turns.
@@ -111,6 +112,7 @@ class ToolContext:
     message_id: str = ""
     report: Callable[[str], Awaitable[None]] = _unheard
     ask: Callable[[str, str, Sequence[str]], Awaitable[str]] = _nobody
+    show: Callable[[Media], None] = lambda _: None
     spent: Callable[[Usage], None] = lambda _: None
     background: bool = False
     foreign: bool = False

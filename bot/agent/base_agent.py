@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from bot.agent.budget import LEAST_OUTPUT, Spending
-from bot.agent.context import fit, noted, shorten, without_earlier_images
+from bot.agent.context import fit, noted, shorten, without_earlier_images, without_media
 from bot.agent.messages import (
     Answer,
     Message,
@@ -56,6 +56,7 @@ class BaseAgent:
         self._context = context
         self.progress = progress or Progress()
         self._history = 0
+        self._accepts_media = True
         self._spending = Spending(
             config.prompt, config.model, toolbox.descriptions, config.cached_weight
         )
@@ -185,10 +186,11 @@ class BaseAgent:
                     return await self._ask_fitting(question, on_text)
                 except ImagesRefusedError:
                     # Otherwise one unsupported image would block the whole conversation.
-                    fewer = without_earlier_images(question.messages)
+                    fewer = without_media(without_earlier_images(question.messages))
                     if fewer == question.messages:
                         raise
-                    log.info("The model is asked again without the images of earlier messages")
+                    log.info("The model is asked again without images of earlier messages")
+                    self._accepts_media = False
                     return await self._ask_fitting(replace(question, messages=fewer), on_text)
         except TimeoutError:
             return None
@@ -223,6 +225,8 @@ class BaseAgent:
     ) -> Question | None:
         """Return the request for the next answer; `None` if the budget is too small for it."""
         config, meter = self._config, self._context.meter
+        if not self._accepts_media:
+            messages = without_media(messages)
         room, output = config.context_tokens, config.max_response_tokens
         tools = self._toolbox.descriptions
         left = self._context.timer.left()

@@ -1,11 +1,12 @@
 """Builds the prompts and messages of an agent; trimming never splits a call from its result."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from bot.agent.messages import (
     Answer,
+    Media,
     Message,
     ToolResults,
     UserMessage,
@@ -35,6 +36,11 @@ MAY_ASK = (
 
 CUT = "\n[… cut: {left} of {all} characters are left out here; the log keeps the whole]"
 
+#: Most bytes of all images and PDFs in a request: providers accept 32 MB, and Base64 makes four
+#: bytes of three. And their share of the context.
+MEDIA_BYTES, MEDIA_SHARE = 22_000_000, 0.8
+NO_ROOM = "left out here, since there is no room for it"
+NOT_ACCEPTED = "not shown, since you did not accept it"
 NOT_SHOWN = "[The images of this message are left out here: you did not accept them.]"
 
 
@@ -146,9 +152,9 @@ def fit(messages: Sequence[Message], *, tokens: int, result_characters: int) -> 
     """Return the messages for the model, with long results cut and old steps omitted if needed.
 
     The first unit (a run's task) and the newest are always included. An answer with calls and the
-    results of these calls form one unit.
+    results of these calls form one unit. Images and PDFs of older results are omitted first.
     """
-    shown = [shorten(message, result_characters) for message in messages]
+    shown = _with_less_media([shorten(message, result_characters) for message in messages], tokens)
     if estimate_tokens(shown) <= tokens:
         return tuple(shown)
     units: list[list[Message]] = []
@@ -187,6 +193,35 @@ def shorten(message: Message, characters: int) -> Message:
             text = f"{text[:head]}{marker}\n{text[len(text) - tail :]}"
         results.append(replace(result, text=text))
     return replace(message, results=tuple(results))
+
+
+def _with_less_media(messages: Sequence[Message], tokens: int) -> list[Message]:
+    """Return the messages with the newest media of results that a request has room for."""
+    size = sum(
+        len(each.data) for one in messages if isinstance(one, UserMessage) for each in one.images
+    )
+    size, room = MEDIA_BYTES - size, int(tokens * MEDIA_SHARE)
+
+    def fits(media: Media) -> bool:
+        nonlocal size, room
+        is_shown = len(media.data) <= size and media.tokens <= room
+        size, room = size - len(media.data) * is_shown, room - media.tokens * is_shown
+        return is_shown
+
+    newest_first = [_showing(message, fits, NO_ROOM) for message in reversed(messages)]
+    return newest_first[::-1]
+
+
+def without_media(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the messages without the images and PDFs of results."""
+    return tuple(_showing(message, lambda _: False, NOT_ACCEPTED) for message in messages)
+
+
+def _showing(message: Message, is_shown: Callable[[Media], bool], note: str) -> Message:
+    if not isinstance(message, ToolResults) or not any(each.media for each in message.results):
+        return message
+    results = tuple(each.showing(is_shown, note) for each in message.results)
+    return replace(message, results=results)
 
 
 def without_earlier_images(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -4,7 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bot.agent.messages import Answer, ToolCall, ToolResult, from_json, to_json
+from bot.agent.messages import (
+    NO_CONTENTS,
+    Answer,
+    Contents,
+    ToolCall,
+    ToolResult,
+    ToolResults,
+    from_json,
+    to_json,
+)
 from bot.agent.protocols import AnswerEntry, Counters, Entry, ResultEntry
 from bot.values import Clock, Json, RunStatus
 from db import steps
@@ -38,9 +47,10 @@ class StoredJournal:
             return []
         async with self.database.snapshot() as tx:
             rows = await steps.load(tx, self.work_id)
+            contents = await steps.media(tx, self.work_id)
         if rows:
             self._next = rows[-1][0] + 1
-        entries = entries_of(rows)
+        entries = entries_of(rows, contents)
         self._answers = sum(isinstance(entry, AnswerEntry) for entry in entries)
         return entries
 
@@ -61,6 +71,7 @@ class StoredJournal:
                 seq=seq,
                 kind="answer" if is_answer else "result",
                 body=_body(entry),
+                media=_media(entry),
                 now=self.now(),
                 input_tokens=counters.usage.all_input,
                 output_tokens=counters.usage.output,
@@ -74,17 +85,26 @@ class StoredJournal:
         )
 
 
-def entries_of(rows: Sequence[tuple[int, str, Json]]) -> list[Entry]:
-    """Return the entries in rows of the steps table, in order."""
+def entries_of(
+    rows: Sequence[tuple[int, str, Json]], contents: Contents = NO_CONTENTS
+) -> list[Entry]:
+    """Return the entries in rows of the steps table, in order.
+
+    Args:
+        rows: The rows.
+        contents: The contents of the media in results.
+    """
     entries: list[Entry] = []
     for _, kind, body in rows:
         if kind == "result":
-            entries.append(ResultEntry(body["step"], body["index"], ToolResult.read(body)))
+            entries.append(
+                ResultEntry(body["step"], body["index"], ToolResult.read(body, contents))
+            )
             continue
         answer = from_json(body["answer"])
         if not isinstance(answer, Answer):
             raise TypeError(f"No answer: {body!r}")
-        received = from_json(body["received"]) if body["received"] else None
+        received = from_json(body["received"], contents) if body["received"] else None
         limit = RunStatus(body["limit"]) if body["limit"] else None
         entries.append(AnswerEntry(received, answer, limit, tuple(body["read"])))
     return entries
@@ -98,6 +118,16 @@ def first_step(calls: Sequence[ToolCall]) -> Json:
 def only_step(text: str) -> Json:
     """Return the only step of a turn whose answer is known without a model."""
     return _body(AnswerEntry(None, Answer(text)))
+
+
+def _media(entry: Entry) -> dict[str, bytes]:
+    """Return the contents of the media in an entry, by their digests."""
+    results: Sequence[ToolResult] = ()
+    if isinstance(entry, ResultEntry):
+        results = (entry.result,)
+    elif isinstance(entry.received, ToolResults):
+        results = entry.received.results
+    return {each.digest: each.data for result in results for each in result.media}
 
 
 def _body(entry: Entry) -> Json:

@@ -1,15 +1,18 @@
 """The messages between agent and model, independent of the provider."""
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any
 
 from bot.values import Json
 
 #: Tokens of an image of usual size; providers scale larger images down.
 IMAGE_TOKENS = 1_600
+#: Tokens of a page of a PDF, which providers read as text and as an image.
+PAGE_TOKENS = 2_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,43 @@ class ToolCall:
     malformed: str = ""
 
 
+#: Contents of media, by their digests.
+Contents = Mapping[str, bytes]
+NO_CONTENTS: Contents = {}
+SHOWN_BEFORE = "you have seen it, and it is not shown again"
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An image or a PDF that a tool shows to the model with its result.
+
+    Attributes:
+        media_type: That of an `Image`, or `application/pdf`.
+        name: Its name in notes to the model.
+        pages: The pages of a PDF; 0 for an image.
+    """
+
+    media_type: str
+    data: bytes = field(repr=False)
+    name: str
+    pages: int = 0
+
+    @property
+    def base64(self) -> str:
+        """The content in Base64, the form that providers accept."""
+        return b64encode(self.data).decode()
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 digest of the content, under which a step stores it."""
+        return sha256(self.data).hexdigest()
+
+    @property
+    def tokens(self) -> int:
+        """An upper estimate of its tokens."""
+        return PAGE_TOKENS * self.pages or IMAGE_TOKENS
+
+
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The result of a call, as the model reads it.
@@ -90,6 +130,7 @@ class ToolResult:
         foreign: Whether it holds content that neither the user nor the bot wrote.
         private: Whether it holds private material.
         found: The names of tools that the call found.
+        media: Images and PDFs that the model is shown with the text.
     """
 
     call_id: str
@@ -98,25 +139,49 @@ class ToolResult:
     foreign: bool = False
     private: bool = False
     found: tuple[str, ...] = ()
+    media: tuple[Media, ...] = ()
 
     @property
     def document(self) -> Json:
-        """The result as JSON, for the steps table."""
+        """The result as JSON, for the steps table; the contents of media are stored apart."""
         row = {"id": self.call_id, "text": self.text, "failed": self.failed}
-        row |= {"foreign": self.foreign, "private": self.private}
-        return row | ({"found": list(self.found)} if self.found else {})
+        shown = [
+            {"digest": m.digest, "type": m.media_type, "name": m.name, "pages": m.pages}
+            for m in self.media
+        ]
+        flags = {"foreign": self.foreign, "private": self.private}
+        row |= flags | ({"found": list(self.found)} if self.found else {})
+        return row | ({"media": shown} if shown else {})
 
     @classmethod
-    def read(cls, document: Json) -> "ToolResult":
-        """Return the result in `document`; one stored before the flags existed has both set."""
-        return cls(
+    def read(cls, document: Json, contents: Contents = NO_CONTENTS) -> "ToolResult":
+        """Return the result in `document`; one stored before the flags existed has both set.
+
+        Args:
+            document: The result as JSON.
+            contents: The contents of media; media without a content are named in the text.
+        """
+        found = cls(
             document["id"],
             document["text"],
             document["failed"],
             foreign=document.get("foreign", True),
             private=document.get("private", True),
             found=tuple(document.get("found", ())),
+            media=tuple(
+                Media(m["type"], contents.get(m["digest"], b""), m["name"], m["pages"])
+                for m in document.get("media", ())
+            ),
         )
+        return found.showing(lambda media: bool(media.data), SHOWN_BEFORE)
+
+    def showing(self, is_shown: Callable[[Media], bool], note: str) -> "ToolResult":
+        """Return the result with fewer media: each other one is named in the text, with a note."""
+        media = tuple(each for each in self.media if is_shown(each))
+        if media == self.media:
+            return self
+        lines = [f"[{each.name}: {note}]" for each in self.media if each not in media]
+        return replace(self, media=media, text="\n".join([self.text, *lines]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +296,12 @@ def to_json(message: Message) -> Json:
             } | ({"fallback": message.fallback} if message.fallback else {})
 
 
-def from_json(document: Json) -> Message:
+def from_json(document: Json, contents: Contents = NO_CONTENTS) -> Message:
     """Return the message that `to_json` wrote.
+
+    Args:
+        document: The message.
+        contents: The contents of the media in results.
 
     Raises:
         ValueError: The document is no message.
@@ -243,7 +312,7 @@ def from_json(document: Json) -> Message:
             images = (Image(each["media_type"], b64decode(each["base64"])) for each in shown)
             return UserMessage(text, tuple(images))
         case {"kind": "results", "results": list(rows), "note": str(note)}:
-            return ToolResults(tuple(map(ToolResult.read, rows)), note)
+            return ToolResults(tuple(ToolResult.read(row, contents) for row in rows), note)
         case {"kind": "answer"}:
             return Answer(
                 document["text"],
@@ -262,15 +331,19 @@ def from_json(document: Json) -> Message:
 
 
 def holds_images(messages: Iterable[Message]) -> bool:
-    """Return True if any of these messages holds an image."""
-    return any(isinstance(message, UserMessage) and message.images for message in messages)
+    """Return True if any of these messages holds an image or a PDF."""
+    return any(
+        (isinstance(message, UserMessage) and message.images)
+        or (isinstance(message, ToolResults) and any(each.media for each in message.results))
+        for message in messages
+    )
 
 
 def estimate_tokens(value: str | Sequence[Message] | Any) -> int:
     """Return a rough upper estimate of the tokens of a text or of messages: a third of the length.
 
-    An image counts as `IMAGE_TOKENS`, whatever its size. No local tokenizer exists for the models
-    in use; the charge follows the provider's count.
+    An image counts as `IMAGE_TOKENS`, whatever its size, and a page of a PDF as `PAGE_TOKENS`. No
+    local tokenizer exists for the models in use; the charge follows the provider's count.
     """
     if isinstance(value, str):
         return len(value) // 3 + 1
@@ -281,6 +354,7 @@ def estimate_tokens(value: str | Sequence[Message] | Any) -> int:
                 length += len(text) + 12 + 3 * IMAGE_TOKENS * len(images)
             case ToolResults(results, note):
                 length += sum(len(result.text) + 60 for result in results) + len(note)
+                length += 3 * sum(each.tokens for result in results for each in result.media)
             case Answer(native=list(native)):
                 length += len(str(native))
             case Answer(text, calls):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from bot.agent.documents import too_deep
-from bot.agent.messages import ToolCall, ToolResult
+from bot.agent.messages import Media, ToolCall, ToolResult
 from bot.agent.permissions import ALL_ALLOWED, Decision, Permissions, Verdict
 from bot.agent.plain import cut
 from bot.agent.protocols import AskedCall, RunApprover, TurnApprover
@@ -186,7 +186,8 @@ class Toolbox:
             context = replace(context, agreed=True)
         limit = tool.timeout_seconds or self._timeout_seconds
         found: list[str] = []
-        context = replace(context, found=found.extend)
+        shown: list[Media] = []
+        context = replace(context, found=found.extend, show=shown.append)
         text, failed = await self._run(tool, call.arguments, context, limit, left)
         kept = stored(text[:MAX_RESULT_CHARACTERS])
         kept = cut(kept, MAX_RESULT_CHARACTERS, more=len(text) > MAX_RESULT_CHARACTERS)
@@ -197,6 +198,7 @@ class Toolbox:
             foreign=tool.foreign,
             private=tool.private,
             found=tuple(found),
+            media=() if failed else tuple(shown),
         )
 
     def _refuse(self, call: ToolCall, tool: Tool | None, context: ToolContext) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from bot.agent.documents import arguments_in, encodable, spelled
 from bot.agent.messages import (
     Answer,
+    Media,
     Message,
     StopReason,
     ToolCall,
@@ -41,6 +42,9 @@ _CLAUDE_5 = re.compile(r"claude-[a-z]+-5(-|$)")
 _LOADS_TOOLS = re.compile(
     r"claude-(opus|sonnet|haiku)-4-([5-9]|\d\d(?!\d))|claude-[a-z]+-[5-9](-|$)"
 )
+
+#: Characters of the title of a document.
+MOST_TITLE = 200
 
 #: Stop reasons that can leave the last tool call incomplete; no call of the answer is made.
 _CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL, StopReason.CONTEXT_FULL})
@@ -146,6 +150,9 @@ def _content(message: Message, model: str, loaded: Container[str]) -> list[Json]
                     if name in loaded
                 ]
                 block["content"] = references or result.text
+                if result.media:
+                    shown = [_shown(each) for each in result.media]
+                    block["content"] = [{"type": "text", "text": result.text or "Shown:"}, *shown]
                 if result.failed:
                     block |= {"content": result.text or "It failed.", "is_error": True}
                 blocks.append(block)
@@ -157,6 +164,14 @@ def _content(message: Message, model: str, loaded: Container[str]) -> list[Json]
             for call in message.calls
         ]
     return blocks
+
+
+def _shown(media: Media) -> Json:
+    """Return the block of an image or a PDF in the result of a tool."""
+    source = {"type": "base64", "media_type": media.media_type, "data": media.base64}
+    if media.media_type.startswith("image/"):
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, "title": media.name[:MOST_TITLE]}
 
 
 def _undated(model: str) -> str:

@@ -8,6 +8,8 @@ from contextlib import suppress
 from bot.agent.documents import arguments_in, encodable, spelled
 from bot.agent.messages import (
     Answer,
+    Image,
+    Media,
     StopReason,
     ToolCall,
     ToolResults,
@@ -34,6 +36,8 @@ _REASONS = re.compile(r"(gpt-[5-9]|o\d)")
 
 #: Efforts that some OpenAI models lack, and the effort sent instead.
 _AT_MOST = {"xhigh": "high", "max": "high"}
+
+NO_PDF = "not shown, since you do not take PDFs; attachment_read gives its text"
 
 _TEXT_CALL = re.compile(
     r"```tool_call\s*\n(?P<fenced>.*?)```|<tool_call>(?P<tagged>.*?)</tool_call>", re.DOTALL
@@ -97,20 +101,22 @@ def _messages(question: Question) -> list[Json]:
                 content: str | list[Json] = text
                 # Servers of text-only models accept only a plain string.
                 if images:
-                    content = [
-                        {
-                            "type": "image_url",
-                            "image_url": {"url": f"data:{each.media_type};base64,{each.base64}"},
-                        }
-                        for each in images
-                    ]
+                    content = [_image(each) for each in images]
                     content += [{"type": "text", "text": text}] if text.strip() else []
                 written.append({"role": "user", "content": content})
             case ToolResults(results, note):
-                written += [
-                    {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
-                    for result in results
-                ]
+                for result in results:
+                    told = result.showing(_is_image, NO_PDF).text
+                    written.append(
+                        {"role": "tool", "tool_call_id": result.call_id, "content": told}
+                    )
+                # The result of a tool may only be a text.
+                media = [each for one in results for each in one.media if _is_image(each)]
+                if media:
+                    names = ", ".join(each.name for each in media)
+                    shown = [_image(each) for each in media]
+                    lead = {"type": "text", "text": f"[Images of the results above: {names}]"}
+                    written.append({"role": "user", "content": [lead, *shown]})
                 written += [{"role": "user", "content": note}] if note.strip() else []
             case Answer(text, calls) if text or calls:
                 answer: Json = {"role": "assistant", "content": text or None}
@@ -130,6 +136,15 @@ def _messages(question: Question) -> list[Json]:
                     ]
                 written.append(answer)
     return written
+
+
+def _image(image: Image | Media) -> Json:
+    url = f"data:{image.media_type};base64,{image.base64}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _is_image(media: Media) -> bool:
+    return media.media_type.startswith("image/")
 
 
 def answer_from(document: Json, question: Question, *, text_calls: bool = False) -> Answer:

@@ -117,6 +117,18 @@ steps = Table(
     Index(None, "created_at"),
 )
 
+step_media = Table(
+    "step_media",
+    metadata,
+    # The id of a turn or of a run.
+    Column("work_id", String(36), primary_key=True),
+    # The SHA-256 digest of the content.
+    Column("digest", String(64), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "created_at"),
+)
+
 run_messages = Table(
     "run_messages",
     metadata,

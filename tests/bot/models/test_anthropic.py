@@ -13,6 +13,7 @@ import pytest
 from bot.agent.messages import (
     Answer,
     Image,
+    Media,
     Message,
     StopReason,
     ToolCall,
@@ -169,6 +170,29 @@ async def test_all_results_and_the_note_go_into_one_user_message(
         ],
     }
     assert len(sent) == 3
+
+
+async def test_what_a_tool_shows_is_sent_with_its_result(
+    server: FakeAnthropic, model: SdkModel
+) -> None:
+    media = (Media("image/png", b"cat", "cat.png"), Media("application/pdf", b"%PDF", "a.pdf", 2))
+    results = ToolResults((ToolResult("a", "Look.", media=media),))
+
+    await model.ask(ask(UserMessage("Hi"), Answer("", (ToolCall("a", "look"),)), results))
+
+    (sent,) = server.requests[0].body["messages"][2]["content"]
+    assert sent["content"] == [
+        {"type": "text", "text": "Look."},
+        {
+            "type": "image",
+            "source": {"type": "base64", "media_type": "image/png", "data": "Y2F0"},
+        },
+        {
+            "type": "document",
+            "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="},
+            "title": "a.pdf",
+        },
+    ]
 
 
 async def test_images_are_sent_before_the_words_about_them(

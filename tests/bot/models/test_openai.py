@@ -11,6 +11,7 @@ import pytest
 from bot.agent.messages import (
     Answer,
     Image,
+    Media,
     Message,
     StopReason,
     ToolCall,
@@ -23,7 +24,7 @@ from bot.errors import ContextTooLongError, ModelError, ModelRefusedError, Model
 from bot.models.base import Question, ToolDescription
 from bot.models.client import SdkModel
 from bot.models.openai import OpenAISettings, openai_model
-from bot.models.openai_codec import answer_from, calls_in, request_for
+from bot.models.openai_codec import NO_PDF, answer_from, calls_in, request_for
 from bot.values import Json
 from tests.fakes.model_server import KEY, Call, Reply, in_order
 from tests.fakes.openai_server import FakeOpenAI
@@ -89,6 +90,23 @@ async def test_images_are_sent_as_addresses_that_hold_them(
 
 def unheard(_: str) -> None:
     """Take a streamed text that the test does not look at."""
+
+
+async def test_images_that_a_tool_shows_follow_its_result_and_a_pdf_is_named(
+    server: FakeOpenAI, model: SdkModel
+) -> None:
+    media = (Media("image/png", b"cat", "cat.png"), Media("application/pdf", b"%PDF", "a.pdf", 2))
+    results = ToolResults((ToolResult("a", "Look.", media=media),), "Hurry.")
+
+    await model.ask(ask(UserMessage("Hi"), Answer("", (ToolCall("a", "look"),)), results))
+
+    result, images, note = server.requests[0].body["messages"][-3:]
+    assert result["content"] == f"Look.\n[a.pdf: {NO_PDF}]"
+    assert images["content"] == [
+        {"type": "text", "text": "[Images of the results above: cat.png]"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,Y2F0"}},
+    ]
+    assert note == {"role": "user", "content": "Hurry."}
 
 
 async def test_a_history_is_written_in_the_words_of_chat_completions(
