@@ -99,6 +99,7 @@ LINES = {
     "skills.files.wording": 3,
     "skills.files.settings": 8,
     "skills.mcp.flow": 8,
+    "skills.mcp.images": 6,
     "skills.rest": 6,
     "skills.rest.checkup": 3,
     "skills.rest.report": 3,

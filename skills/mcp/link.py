@@ -109,6 +109,19 @@ class McpLink:
             ) from None
         return result.model_dump(mode="json", by_alias=True)
 
+    async def read(self, uri: str) -> list[Json]:
+        """Return the contents of a resource.
+
+        Raises:
+            ToolError: It cannot be read.
+        """
+        try:
+            result = await self._client.read_resource(uri, cache_mode="bypass")
+        except (MCPError, ValidationError, RuntimeError, ValueError) as error:
+            problem = f"The MCP server {self._name} did not return it ({type(error).__name__})."
+            raise ToolError(problem) from None
+        return [each.model_dump(mode="json", by_alias=True) for each in result.contents]
+
     async def listen(self, on_change: Callable[[], object]) -> None:
         """Receive change notifications while the server sends them; old servers need no request."""
         try:

@@ -18,6 +18,7 @@ from bot.tasks import Tasks
 from bot.values import Json
 from db.mcp_pins import Pin
 from skills.base import Effects, Reach, Tool, ToolContext
+from skills.mcp.images import ImageTaker, Save
 from skills.mcp.pins import Pins
 from skills.mcp.settings import McpServerSettings, McpSettings
 from skills.mcp.tools import Offer, offers, result_text
@@ -87,8 +88,10 @@ class McpServer:
         *,
         environ: Mapping[str, str],
         pace: McpTimings,
+        save: Save | None = None,
     ) -> None:
         self.name = name
+        self._images = ImageTaker(name, save)
         self.settings = settings
         self.problem = "it is not connected yet"
         self.waiting: tuple[str, ...] = ()
@@ -229,7 +232,7 @@ class McpServer:
             check=partial(check_arguments, offer.name, offer.schema),
         )
 
-    async def _call(self, offer: Offer, _: ToolContext, arguments: Json) -> str:
+    async def _call(self, offer: Offer, context: ToolContext, arguments: Json) -> str:
         """Call a tool from an earlier list, after checking that this form is still approved."""
         link = self._link
         if link is None:
@@ -247,6 +250,8 @@ class McpServer:
         try:
             async with asyncio.timeout(seconds):
                 result = await link.call(offer.raw_name, arguments, seconds=seconds + GRACE)
+                if not result.get("isError"):
+                    result = await self._images.take(result, context, link.read)
         except TimeoutError:
             # A server that hangs does not answer this request either, and is restarted.
             self.look_again()
@@ -271,12 +276,13 @@ class McpServers:
         tasks: Tasks,
         environ: Mapping[str, str],
         pace: McpTimings | None = None,
+        save: Save | None = None,
     ) -> None:
         self.pins = pins
         self._tasks = tasks
         self._pace = pace or McpTimings()
         self.servers: Mapping[str, McpServer] = {
-            name: McpServer(name, each, pins, environ=environ, pace=self._pace)
+            name: McpServer(name, each, pins, environ=environ, pace=self._pace, save=save)
             for name, each in settings.servers.items()
             if each.enabled
         }

@@ -8,7 +8,9 @@ from bot.agent.permissions import PermissionSettings
 from db.runs import Run
 from skills.base import Skill
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
+from skills.files.settings import WorkspaceSettings
 from skills.mcp.commands import McpCommands
+from skills.mcp.images import saving_to
 from skills.mcp.pins import Pins
 from skills.mcp.servers import McpServer, McpServers
 from skills.mcp.settings import McpSettings
@@ -35,11 +37,13 @@ def build(servers: McpServers) -> list[Skill]:
 
 
 async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
+    files = services.config.section(WorkspaceSettings)
     servers = McpServers(
         services.config.section(McpSettings),
         Pins(services.database, services.now),
         tasks=services.tasks,
         environ=dict(os.environ),
+        save=saving_to(files, services.reserve) if files.is_on else None,
     )
     permissions = services.config.section(PermissionSettings).permissions
     await stack.enter_async_context(servers.running())

@@ -144,7 +144,8 @@ def _cleaned(value: object) -> object:
 def result_text(server: str, result: Json) -> str:
     """Return the result of a call for a model: marked as untrusted, escaped and truncated.
 
-    Images, sounds and files are described; their content does not reach the model.
+    Sounds and files are described; their content does not reach the model. So are images that the
+    module `images` did not take.
     """
     content = result.get("content")
     parts = [_part(item) for item in content if isinstance(item, dict)] if content else []

@@ -4,9 +4,15 @@ import asyncio
 import os
 import sys
 import time
+from base64 import b64encode
 
 from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp_types import BlobResourceContents, EmbeddedResource, ResourceLink
 from pydantic import BaseModel
+
+from tests.fakes.pictures import GIF, JPEG, PNG
+
+DOTS = ("gif", "gone")
 
 
 class Answer(BaseModel):
@@ -17,8 +23,30 @@ def echo(text: str) -> str:
     return text
 
 
+def add_pictures(server: MCPServer) -> None:
+    @server.tool()
+    def drawing() -> Image:
+        """Draw."""
+        return Image(data=PNG, format="png")
+
+    @server.resource("dot://gif", mime_type="image/gif")
+    def dot() -> bytes:
+        return GIF
+
+    @server.tool()
+    def gallery() -> list[EmbeddedResource | ResourceLink]:
+        """Return pictures as resources, one of them as a link, and a link that leads nowhere."""
+        data = b64encode(JPEG).decode()
+        blob = BlobResourceContents(uri="dot://jpeg", mime_type="image/jpeg", blob=data)
+        links = (
+            ResourceLink(name=name, uri=f"dot://{name}", mime_type="image/gif") for name in DOTS
+        )
+        return [EmbeddedResource(resource=blob), *links]
+
+
 def made() -> MCPServer:
     server = MCPServer("fake")
+    add_pictures(server)
     server.add_tool(echo, description=os.environ.get("ECHO_SAYS", "Say it again."))
 
     @server.tool()

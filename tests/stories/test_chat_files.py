@@ -1,13 +1,19 @@
 """Files in and out of a thread, in every chat: what is kept, shown, sent and deleted."""
 
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bot.subagents.retention import RetentionSettings
 from skills.files.settings import WorkspaceSettings
+from skills.mcp.settings import McpSettings
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.patience import eventually
+from tests.fakes.pictures import PNG
+from tests.skills.mcp.things import sdk_server
 from tests.stories.chats import ChatWay, new_chat
 from tests.stories.stage import Play, call, is_run, said
 
@@ -137,3 +143,24 @@ async def test_the_files_of_a_background_run_follow_its_announcement(chat_way: C
         assert chat.files(talk) == [("hens.csv", b"hens,3")]
         texts = chat.texts(talk)
         assert any("Three hens." in each for each in texts[:-1]), "the files come last"
+
+
+async def test_an_image_of_an_mcp_server_is_seen_and_can_be_sent(
+    chat_way: ChatWay, folder: Path
+) -> None:
+    servers = {"art": sdk_server(read_only=["drawing"])}
+    path = f"images/art-{sha256(PNG).hexdigest()[:8]}.png"
+    play = Play(
+        main=[call("mcp__art__drawing"), call("file_send", paths=[path]), Reply(text="Here it is.")]
+    )
+    given: dict[str, Any] = {
+        "mcp": McpSettings.model_validate({"servers": servers}),
+        "workspaces": WorkspaceSettings(folder=str(folder)),
+    }
+    async with new_chat(chat_way) as chat, chat.bot(play, **given):
+        talk = await chat.ask("alice", "Draw a dot.")
+        await chat.reads(talk, "Here it is.")
+
+        (result,) = play.asked[1]["messages"][-1]["content"]
+        assert result["content"][1]["source"]["data"] == b64encode(PNG).decode()
+        assert [content for _, content in chat.files(talk)] == [PNG]

@@ -124,7 +124,7 @@ if shutil.which("node") and (ROOT / REFERENCE).exists():
         await bench.open(every={"command": ["node", str(ROOT / REFERENCE), "stdio"]})
 
         assert await bench.call("mcp__every__echo", message="hi") == "Echo: hi"
-        assert "[image, image/png, " in await bench.call("mcp__every__get-tiny-image")
+        assert "[image images/every-" in await bench.call("mcp__every__get-tiny-image")
         weather = await bench.call("mcp__every__get-structured-content", location="Chicago")
         assert "temperature" in json.loads(weather)
         assert len(json.loads(await bench.call("mcp__every__get-env"))) < 12
