@@ -1,7 +1,8 @@
 """Extracts the text of a document; `bot.isolated` runs it, since documents may be hostile.
 
 The content arrives on standard input, the media type as the argument; the text leaves as JSON on
-standard output: {"text": …} or {"error": …}. Only the standard library and pypdf are imported, and
+standard output: {"text": …} or {"error": …}. With `COUNT_PAGES` instead of a type it is the number
+of pages of a PDF: {"pages": …}. Only the standard library and pypdf are imported, and
 entries of archives that declare more than `MOST_BYTES` are refused.
 """
 
@@ -22,6 +23,7 @@ MOST_BYTES, MOST_CHARACTERS, MOST_ENTRIES = 50_000_000, 2_000_000, 10_000
 MOST_PAGES, MOST_ROWS, MOST_CELLS = 600, 20_000, 200
 
 PDF = "application/pdf"
+COUNT_PAGES = "count-pages"
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 WORD = f"{_OFFICE}wordprocessingml.document"
 EXCEL = f"{_OFFICE}spreadsheetml.sheet"
@@ -81,6 +83,22 @@ def _pdf(content: bytes) -> Iterator[str]:
             yield f"[page {number}]\n{page.extract_text().strip()}\n\n"
     except PyPdfError as error:
         raise UnreadableError("It is broken, or larger inside than I read.") from error
+
+
+def pages_of(content: bytes) -> int:
+    """Return the number of pages of a PDF.
+
+    Raises:
+        UnreadableError: It is broken or encrypted.
+    """
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(content))
+        # Even a PDF whose password is empty cannot be shown: models refuse encrypted ones.
+        if reader.is_encrypted:
+            raise UnreadableError("It is protected by a password.")
+        return len(reader.pages)
+    except (PyPdfError, ValueError, KeyError, RecursionError) as error:
+        raise UnreadableError("It is broken.") from error
 
 
 def _opened(content: bytes) -> zipfile.ZipFile:
@@ -258,10 +276,15 @@ def kind_of(content: bytes) -> str:
 
 
 def main() -> None:
-    """Read a document from standard input and write its text to standard output."""
+    """Read a document from standard input and write its text, or its pages, to standard output."""
     media_type, part = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
+    found: dict[str, str | int]
     try:
-        found = {"text": text_of(sys.stdin.buffer.read(), media_type, part)}
+        content = sys.stdin.buffer.read()
+        if media_type == COUNT_PAGES:
+            found = {"pages": pages_of(content)}
+        else:
+            found = {"text": text_of(content, media_type, part)}
     except UnreadableError as error:
         found = {"error": str(error)}
     except MemoryError:

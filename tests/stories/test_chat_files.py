@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
+from bot.agent.messages import SHOWN_BEFORE
 from bot.subagents.retention import RetentionSettings
 from skills.files.settings import WorkspaceSettings
 from skills.mcp.settings import McpSettings
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.documents import pdf
 from tests.fakes.patience import eventually
 from tests.fakes.pictures import PNG
 from tests.skills.mcp.things import sdk_server
 from tests.stories.chats import ChatWay, new_chat
-from tests.stories.stage import Play, call, is_run, said
+from tests.stories.stage import Play, call, calls, is_run, said
 
 PLAN = ("plan.md", "text/markdown", b"Feed the hens")
 
@@ -164,3 +166,30 @@ async def test_an_image_of_an_mcp_server_is_seen_and_can_be_sent(
         (result,) = play.asked[1]["messages"][-1]["content"]
         assert result["content"][1]["source"]["data"] == b64encode(PNG).decode()
         assert [content for _, content in chat.files(talk)] == [PNG]
+
+
+async def test_the_pages_of_a_pdf_are_seen_on_request(chat_way: ChatWay) -> None:
+    content = pdf("Feed the hens at nine")
+    play = Play(
+        main=[
+            Reply(text="I have it."),
+            calls(("attachment_read", {"name": "plan.pdf", "show": True})),
+            Reply(text="At nine."),
+            Reply(text="Still at nine."),
+        ]
+    )
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        files = [("plan.pdf", "application/pdf", content)]
+        talk = await chat.ask("alice", "Here is our plan.", files=files)
+        await chat.reads(talk, "I have it.")
+        await chat.write("bob", talk, "Look at the drawing in it.", mention=True)
+        await chat.reads(talk, "At nine.")
+        await chat.write("bob", talk, "And now?", mention=True)
+        await chat.reads(talk, "Still at nine.")
+
+        (result,) = play.asked[2]["messages"][-1]["content"]
+        text, page = result["content"]
+        assert text["text"].startswith("[plan.pdf, 1 page, shown with this result.")
+        assert (page["type"], page["title"]) == ("document", "plan.pdf")
+        assert page["source"]["data"] == b64encode(content).decode()
+        assert SHOWN_BEFORE in str(play.asked[3]["messages"])
