@@ -73,6 +73,7 @@ async def test_an_account_is_deleted_after_a_yes_and_the_audit_log_says_by_whom(
     assert "--yes" in shown
     assert before == "I am near"
     assert "Deleted" in done
+    assert "audit 1" not in done
     async with database.snapshot() as tx:
         (message,) = await tx.execute(select(messages))
         (line,) = await tx.execute(select(audit))
