@@ -359,10 +359,12 @@ async def open_bot(
 
         # -- events to the parts built above
         settling = Settling(database, outlets, tasks)
-        progress = ProgressNotices(database=database, notices=notices, tasks=tasks, now=now)
         events.subscribe(RunEvent, log_event)
         events.subscribe(RunEvent, cards.handle)
-        events.subscribe(RunEvent, progress.handle)
+        events.subscribe(
+            RunEvent,
+            ProgressNotices(database=database, notices=notices, tasks=tasks, now=now).handle,
+        )
         events.subscribe(RunAdmitted, engine.on_run_admitted)
         events.subscribe(AnnouncementDue, announcements.on_due)
         events.subscribe(TurnWaiting, queue.on_turn_waiting)

@@ -24,11 +24,13 @@ from db.tables import (
     notes,
     outbox,
     participants,
+    run_files,
     run_messages,
     run_questions,
     schedule_fires,
     schedules,
     scratch,
+    step_media,
     steps,
     subagent_runs,
     todos,
@@ -133,6 +135,8 @@ HOLDINGS: Mapping[str, Conditions] = {
     "turns": _of_user(turns),
     "subagent_runs": _of_user(subagent_runs),
     "steps": _of_work(steps, "work_id"),
+    "step_media": _of_work(step_media, "work_id"),
+    "run_files": _of_run(run_files),
     "run_messages": _of_run(run_messages),
     "run_questions": _of_user(run_questions),
     "whiteboard": _of_run(whiteboard, "board_id"),
@@ -173,6 +177,9 @@ IMPERSONAL = {
     "skill_data": "documents of skills, which know whose they are",
     "slack_installs": "a row per workspace",
     "slack_states": "a random value per installation that has begun",
+    "sentences": "a time per place in which a run was worked on",
+    "place_choices": "names of tools and agents, per channel",
+    "tool_uses": "numbers of calls per channel and day, for a month",
 }
 
 

@@ -18,6 +18,7 @@ from db.tables import (
     messages,
     metadata,
     participants,
+    run_files,
     run_messages,
     run_questions,
     scratch,
@@ -33,9 +34,16 @@ from db.users import lock
 DELETED = "deleted"
 #: Tables that are deleted as a whole, with no further rule.
 _WHOLE = (
-    "steps", "web_addresses", "run_questions", "outbox", "approvals", "grants", "changes", "notes",
-    "memories", "todos", "schedules", "files",
+    "steps", "step_media", "web_addresses", "run_questions", "outbox", "approvals", "grants",
+    "changes", "notes", "memories", "todos", "schedules", "files",
 )  # fmt: skip
+#: Tables whose rows are deleted with those of runs, and the columns with the ids of runs.
+_OF_RUNS = (
+    (run_messages, "run_id"),
+    (whiteboard, "board_id"),
+    (scratch, "run_id"),
+    (run_files, "run_id"),
+)
 #: States of runs that a process works on.
 _AT_WORK = (RunStatus.RUNNING, RunStatus.WAITING_APPROVAL, RunStatus.WAITING_INPUT)
 
@@ -161,7 +169,7 @@ async def _delete_runs(tx: Transaction, owner: Owner, since: datetime, now: date
     """Delete the user's runs; those that limits count keep their numbers."""
     mine = subagent_runs.c.user_id == owner.key
     await remove(tx, subagent_runs, mine, subagent_runs.c.created_at <= since)
-    for table, name in ((run_messages, "run_id"), (whiteboard, "board_id"), (scratch, "run_id")):
+    for table, name in _OF_RUNS:
         await remove(tx, table, table.c[name].in_(runs_of(owner)))
     await remove(tx, run_questions, run_questions.c.run_id.in_(runs_of(owner)))
     unfinished = subagent_runs.c.status.in_(UNFINISHED)

@@ -56,6 +56,7 @@ NAMED = {
     "messages.run_id": None,
     "messages.turn_id": None,
     "steps.work_id": "subagent_runs",
+    "step_media.work_id": "subagent_runs",
     "web_addresses.root_id": "turns",
 }
 FALSE = {"conversations.shared", "messages.overheard"}

@@ -99,7 +99,13 @@ async def test_a_copy_that_cannot_be_sent_says_what_to_do(
 ) -> None:
     class Closed(FakeOutlet):
         async def send_files(
-            self, place: Place, owner: Identity, files: Sequence[OutgoingFile], *, key: str
+            self,
+            place: Place,
+            owner: Identity,
+            files: Sequence[OutgoingFile],
+            *,
+            key: str,
+            maybe_repeated: bool = False,
         ) -> Delivered:
             raise DeliveryError("Direct messages are closed.")
 
