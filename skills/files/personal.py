@@ -14,7 +14,7 @@ from bot.values import Identity, Sections, inbox_path
 from skills.files.former import STORE
 from skills.files.settings import WorkspaceSettings
 from skills.files.tree import remove_tree
-from skills.files.workspaces import Workspaces, opaque
+from skills.files.workspaces import Workspaces, folder_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class PersonalFiles:
 
     def files(self, user: Identity) -> Iterator[tuple[str, bytes | None]]:
         """Yield the path and the content of each file of a user's workspace."""
-        if not (self.folder / opaque(user.key)).exists():
+        if not (self.folder / folder_of(user.key)).exists():
             return
         workspace = self.workspaces.owned(user.key)
         with workspace.walk("", skip=frozenset()) as walk:
@@ -39,14 +39,14 @@ class PersonalFiles:
 
     def delete(self, user: Identity) -> None:
         """Delete the workspaces of a user and of the user's runs, with all former versions."""
-        name = opaque(user.key)
+        name = folder_of(user.key)
         for folder in (self.folder, self.folder / STORE):
             with suppress(FileNotFoundError), opened_path(folder) as above:
                 remove_tree(self.workspaces.opener, above, name)
 
     def delete_sent(self, owner: str, name: str, content: bytes) -> None:
         """Delete the copy of an attachment in the workspace of a place, and its former versions."""
-        if not (self.folder / opaque(owner)).exists():
+        if not (self.folder / folder_of(owner)).exists():
             return
         workspace, parts = self.workspaces.owned(owner), parts_of(inbox_path(name))
         with suppress(ToolError), tool_errors(parts), workspace.alone() as folder:

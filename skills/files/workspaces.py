@@ -66,7 +66,7 @@ class Workspaces:
         names = [OWN]
         if context.own_workspace:
             names = [RUNS, opaque(context.own_workspace)]
-        user, drops = _folder_of(context.files_of), not context.spares_former
+        user, drops = folder_of(context.files_of), not context.spares_former
         return self._workspace(user, names, context.cause, context.now, drops=drops)
 
     def _workspace(
@@ -95,7 +95,7 @@ class Workspaces:
         Args:
             owner: The key: see `ToolContext.files_of`.
         """
-        return self._workspace(_folder_of(owner), [OWN], _NOBODY, utc_now)
+        return self._workspace(folder_of(owner), [OWN], _NOBODY, utc_now)
 
     def scratch(self) -> Workspace:
         """Return a workspace that belongs to no user, for trials."""
@@ -116,7 +116,7 @@ class Workspaces:
         Raises:
             ToolError: It does not fit there.
         """
-        self._workspace(_folder_of(owner), [OWN], cause, now).write(path, content)
+        self._workspace(folder_of(owner), [OWN], cause, now).write(path, content)
 
     def delete_copy(self, owner: str, path: str, digest: str) -> None:
         """Delete an owner's file for good if its content has this SHA-256 digest; it blocks.
@@ -124,7 +124,7 @@ class Workspaces:
         Raises:
             ToolError: There is no such file, or other work is writing.
         """
-        workspace = self._workspace(_folder_of(owner), [OWN], _NOBODY, utc_now)
+        workspace = self._workspace(folder_of(owner), [OWN], _NOBODY, utc_now)
         workspace.delete_copy(path, lambda held: hashlib.sha256(held).hexdigest() == digest)
 
     def changes(self, owner: str) -> list[FileChange]:
@@ -133,7 +133,7 @@ class Workspaces:
         Args:
             owner: The key of a user or of a place: see `ToolContext.files_of`.
         """
-        former = self._former(_folder_of(owner), utc_now)
+        former = self._former(folder_of(owner), utc_now)
         with tool_errors(()):
             return list(former.changes())
 
@@ -147,7 +147,7 @@ class Workspaces:
         """
         names = [OWN] if change.workspace == OWN else [RUNS, change.workspace]
         cause = Cause(user_id=user.key, work_id=command_id, run_id=None, undoes=change.id)
-        workspace = self._workspace(_folder_of(owner), names, cause, now)
+        workspace = self._workspace(folder_of(owner), names, cause, now)
         with tool_errors(()):
             return restore(workspace, change)
 
@@ -194,7 +194,7 @@ class Workspaces:
         Returns:
             The number of places whose files were deleted.
         """
-        kept = {_folder_of(key) for key in live}
+        kept = {folder_of(key) for key in live}
         old = [
             folder.name
             for folder in self._base.glob(f"{PLACES}*")
@@ -212,7 +212,7 @@ class Workspaces:
         return deleted
 
 
-def _folder_of(owner: str) -> str:
+def folder_of(owner: str) -> str:
     """Return the name of the folder for the files of a user or place, by its key."""
     return f"{PLACES}{opaque(owner)}" if owner.startswith(PLACE_FILES) else opaque(owner)
 
