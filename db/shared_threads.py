@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import exists, func, or_, select
+from sqlalchemy import func, select
 
 from bot.values import UNFINISHED, Identity, Place
 from db.database import Transaction
@@ -48,17 +48,19 @@ async def spoken_since(tx: Transaction, user: Identity, place: Place, at: dateti
 
 async def live_places(tx: Transaction, since: datetime) -> list[Place]:
     """Return the places of shared conversations with unfinished work, or a message since a time."""
-    of = conversations.c.id
-    reasons = (
-        exists().where(messages.c.conversation_id == of, messages.c.created_at >= since),
-        exists().where(turns.c.conversation_id == of, turns.c.status.in_(("queued", "running"))),
-        exists().where(
-            subagent_runs.c.conversation_id == of, subagent_runs.c.status.in_(UNFINISHED)
-        ),
+    # Each part reads an index of the other table, not all conversations.
+    parts = (
+        select(messages.c.conversation_id).where(messages.c.created_at >= since),
+        select(turns.c.conversation_id).where(turns.c.status.in_(("queued", "running"))),
+        select(subagent_runs.c.conversation_id).where(subagent_runs.c.status.in_(UNFINISHED)),
     )
-    route = [conversations.c[name] for name in ROUTE]
-    rows = await tx.execute(select(*route).distinct().where(conversations.c.shared, or_(*reasons)))
-    return [Place(*row) for row in rows]
+    live: set[tuple[str, ...]] = set()
+    for part in parts:
+        query = select(*(conversations.c[name] for name in ROUTE)).where(
+            conversations.c.id.in_(part), conversations.c.shared
+        )
+        live |= {tuple(row) for row in await tx.execute(query)}
+    return [Place(*row) for row in sorted(live)]
 
 
 async def course(tx: Transaction, user: Identity, place: Place) -> Course | None:

@@ -84,6 +84,8 @@ async def serving(
         **platform,
         "models": models or {"provider": "offline", "offline": {"pace_seconds": pace}},
         "database": {"url": database_url},
+        # Whoever speaks in a test has spoken within a minute.
+        "subagents": {"present_seconds": 0},
         **(sections or {}),
     }
     (folder / "config.yaml").write_text(json.dumps(config))
