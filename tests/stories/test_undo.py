@@ -69,7 +69,7 @@ async def test_a_file_that_a_run_wrote_over_is_brought_back_by_the_owner_of_the_
 async def test_a_page_that_the_model_obeys_empties_no_undo_store_without_a_yes(
     sqlite_url: str, tmp_path: Path
 ) -> None:
-    settings = WorkspaceSettings(folder=str(tmp_path / "workspaces"), user_bytes=20_000)
+    settings = WorkspaceSettings(folder=str(tmp_path / "workspaces"), place_bytes=20_000)
     filling = [{"path": "filler.txt", "text": sign * 9_000} for sign in "abcdefghijkl"]
     play = Play(
         main=[

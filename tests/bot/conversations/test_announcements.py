@@ -18,7 +18,7 @@ from db.database import Database, DatabaseSettings
 from db.tables import subagent_runs
 from tests.fakes.clock import FakeClock
 from tests.fakes.outlet import FakeOutlet
-from tests.fakes.stored import Stored
+from tests.fakes.stored import Stored, room
 from tests.fakes.watched_database import WatchedDatabase
 
 MINUTE = 60.0
@@ -404,3 +404,18 @@ async def test_files_that_a_platform_refuses_are_kept_and_can_be_retried(
 
     assert [told.key for told in outlet.announcements] == [key]
     assert len(outlet.sent_files) == 2
+
+
+async def test_a_reply_that_comes_late_belongs_to_no_run_and_has_no_files(
+    said: Announcements, stored: Stored, outlet: FakeOutlet, alice: Identity
+) -> None:
+    await stored.person(alice)
+    late = outbox.NewOutboxEntry(
+        key="turn", user_id=alice.key, place=room(alice), run_id=None, title="", text="Late."
+    )
+    async with stored.database.transaction() as tx:
+        await outbox.put(tx, late, stored.now())
+
+    assert await said.deliver("turn")
+
+    assert [told.text for told in outlet.announcements] == ["Late."]

@@ -21,7 +21,7 @@ async def looked(**servers: Json) -> list[Check]:
 async def test_servers_that_answer_are_told_with_the_number_of_their_tools() -> None:
     good, limited = await looked(fake=sdk_server(), one=sdk_server(tools=["echo"]))
 
-    assert good == works(f"fake ({sys.executable}) answers: 11 tools.")
+    assert good == works(f"fake ({sys.executable}) answers: 13 tools.")
     assert limited.text.endswith("answers: 1 tool.")
 
 
