@@ -11,9 +11,9 @@ from pathlib import Path
 
 from bot.agent.context import main_prompt
 from bot.agent.messages import estimate_tokens
+from bot.agent.tool_search import tokens_of
 from bot.catalog.agents import AgentDefinition, Agents, described
 from bot.config.model import Config
-from bot.conversations.place_offers import tokens_of
 from bot.run_texts import counted
 from skills import discovery
 from skills.base import Skill

@@ -16,7 +16,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from bot.agent.messages import ToolCall
+from bot.agent.messages import ToolCall, estimate_tokens
 from bot.values import Json
 from skills.base import Audience, Effects, Reach, Tool, ToolContext, ToolError, tool
 
@@ -88,6 +88,11 @@ def search_tools(hidden: Mapping[str, Tool], agents: Mapping[str, str]) -> tuple
     if agents:
         found = (*found, _find_agents(agents))
     return found
+
+
+def tokens_of(tool: Tool) -> int:
+    """Return the estimated tokens of a tool in a request."""
+    return estimate_tokens(f"{tool.description}{tool.schema}")
 
 
 def _find_tools(hidden: Mapping[str, Tool]) -> Tool:

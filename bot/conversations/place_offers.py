@@ -14,7 +14,7 @@ from bot.agent.context import main_prompt
 from bot.agent.messages import Answer, estimate_tokens
 from bot.agent.permissions import Permissions
 from bot.agent.settings import AgentSettings
-from bot.agent.tool_search import meant, search_tools
+from bot.agent.tool_search import meant, search_tools, tokens_of
 from bot.catalog.agents import Agents, described
 from bot.values import Clock, Json, Place
 from db import tool_choices
@@ -166,11 +166,6 @@ def day_of(moment: datetime) -> datetime:
 def key_of(place: Place) -> str:
     """Return the key of a place's choice, which the threads of a channel share."""
     return replace(place, thread="", message="").files_key.removeprefix("place/")
-
-
-def tokens_of(tool: Tool) -> int:
-    """Return the estimated tokens of a tool in a request."""
-    return estimate_tokens(f"{tool.description}{tool.schema}")
 
 
 def uses_of(answers: Iterable[Answer]) -> Counter[str]:

@@ -8,9 +8,9 @@ import pytest
 from bot.agent.messages import Answer, ToolCall, estimate_tokens
 from bot.agent.permissions import Decision, PermissionRule, PermissionRules, Permissions
 from bot.agent.settings import AgentSettings
-from bot.agent.tool_search import FIND_AGENTS, FIND_TOOLS, USE_TOOL
+from bot.agent.tool_search import FIND_AGENTS, FIND_TOOLS, USE_TOOL, tokens_of
 from bot.catalog.agents import AgentDefinition
-from bot.conversations.place_offers import PlaceOffers, day_of, key_of, tokens_of, uses_of
+from bot.conversations.place_offers import PlaceOffers, day_of, key_of, uses_of
 from bot.values import Place
 from db import tool_choices
 from db.database import Database
