@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bot.running import Bot
 from bot.values import Identity, Json, Role, utc_now
+from db import conversations
 from db.runs import Run
 from skills.base import Skill, ToolContext
 from skills.files.settings import WorkspaceSettings
 from skills.files.workspaces import Workspaces
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.rows import meet
 from tests.stories.stage import ALICE, ROOM, Play, Stage, is_run, said, stage
 
 BARN = '''\
@@ -158,12 +161,23 @@ async def farm(
     """Open a bot, and put the files into the workspace of the place."""
     settings = WorkspaceSettings(folder=str(folder / "workspaces"))
     top = Workspaces(settings).of(_anywhere(ALICE)).path
-    for name, text in FILES.items():
-        (top / name).parent.mkdir(parents=True, exist_ok=True)
-        (top / name).write_text(text, encoding="utf-8")
     sections = {"workspaces": settings, **sections}
     async with stage(database_url, Play(), script=cast, further_skills=further, **sections) as it:
+        await _begin(it.bot)
+        for name, text in FILES.items():
+            (top / name).parent.mkdir(parents=True, exist_ok=True)
+            (top / name).write_text(text, encoding="utf-8")
         yield Farm(it, top, cast)
+
+
+async def _begin(bot: Bot) -> None:
+    """Begin a conversation in the place, since the files of a place without one are deleted."""
+    now = utc_now()
+    await meet(bot.database, ALICE, now)
+    mode = bot.config.conversations.at(ROOM)
+    async with bot.database.transaction() as tx:
+        conversation_id = await conversations.find_or_open(tx, ALICE, ROOM, now, mode)
+        await conversations.say(tx, conversation_id, role="reset", text="", now=now)
 
 
 def _anywhere(user: Identity) -> ToolContext:
