@@ -51,10 +51,13 @@ class Cleanup:
         """Delete the files of shared places without a message since a time."""
         total, gone = 0, PLACES_AT_ONCE
         while gone == PLACES_AT_ONCE:
+            # First: the message that begins a place is stored before its first file.
+            folders = await asyncio.to_thread(self._workspaces.places)
             async with self._database.snapshot() as tx:
                 live = await shared_threads.live_places(tx, since)
             keys = {place.files_key for place in live}
-            gone = await asyncio.to_thread(self._workspaces.forget_places, keys, PLACES_AT_ONCE)
+            forget = self._workspaces.forget_places
+            gone = await asyncio.to_thread(forget, folders, keys, PLACES_AT_ONCE)
             total += gone
         if total:
             log.info("The files of %d shared places were deleted", total)

@@ -184,10 +184,20 @@ class Workspaces:
                 shutil.rmtree(folder, ignore_errors=True)
         return len(old)
 
-    def forget_places(self, live: Collection[str], most: int) -> int:
+    def places(self) -> list[str]:
+        """Return the names of the folders of places that have files; it blocks."""
+        return [
+            folder.name
+            for folder in self._base.glob(f"{PLACES}*")
+            if any((folder / name).exists() for name in (OWN, RUNS))
+        ]
+
+    def forget_places(self, folders: Sequence[str], live: Collection[str], most: int) -> int:
         """Delete the files of places, except those with the given keys; it blocks.
 
         Args:
+            folders: The names of the folders, as `places` returned them before `live` was read: the
+                files of a place that begins meanwhile are not among them.
             live: The keys of the places that keep their files: see `Place.files_key`.
             most: Most places whose files are deleted.
 
@@ -195,13 +205,10 @@ class Workspaces:
             The number of places whose files were deleted.
         """
         kept = {folder_of(key) for key in live}
-        old = [
-            folder.name
-            for folder in self._base.glob(f"{PLACES}*")
-            if folder.name not in kept and any((folder / name).exists() for name in (OWN, RUNS))
-        ]
         deleted = 0
-        for name in old:
+        for name in folders:
+            if name in kept:
+                continue
             if deleted == most:
                 break
             try:

@@ -293,14 +293,25 @@ def test_the_files_of_a_place_are_deleted_with_their_former_versions(
     of_run = replace(context_of(alice, clock), shared=True, place=THREAD, own_workspace=RUN)
     workspaces.of(of_run).write("b.txt", b"x")
 
-    assert workspaces.forget_places({ELSEWHERE.files_key}, 10) == 1
-    assert workspaces.forget_places({ELSEWHERE.files_key}, 10) == 0
+    assert workspaces.forget_places(workspaces.places(), {ELSEWHERE.files_key}, 10) == 1
+    assert workspaces.forget_places(workspaces.places(), {ELSEWHERE.files_key}, 10) == 0
 
     assert here.usage() == SpaceUsage(0, 0)
     assert workspaces.changes(THREAD.files_key) == []
     for each, owner in ((own, alice.key), (there, ELSEWHERE.files_key)):
         assert each.read("inbox/a.txt") == b"x" * 9
         assert len(workspaces.changes(owner)) == 1
+
+
+def test_the_files_of_a_place_that_begins_during_the_clean_up_are_kept(
+    settings: WorkspaceSettings, alice: Identity, clock: FakeClock
+) -> None:
+    workspaces = Workspaces(settings)
+    before = workspaces.places()
+    of_place(workspaces, THREAD, alice, clock).write("a.txt", b"new")
+
+    assert workspaces.forget_places(before, set(), 10) == 0
+    assert of_place(workspaces, THREAD, alice, clock).read("a.txt") == b"new"
 
 
 def test_two_processes_together_write_no_more_than_one_may(tmp_path: Path) -> None:
