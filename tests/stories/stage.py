@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
-from sqlalchemy import ColumnElement, Table, update
+from sqlalchemy import ColumnElement, Table, make_url, update
 
 from bot.app import open_bot
 from bot.config.model import Config
@@ -25,6 +26,7 @@ from db import outbox, runs, tables
 from db.runs import Run
 from db.settings import DatabaseSettings
 from skills.base import Audience, Effects, Skill, ToolContext, tool
+from skills.files.settings import WorkspaceSettings
 from skills.shell.settings import ShellSettings
 from tests.fakes.anthropic_server import KEY, Call, FakeAnthropic, Reply
 from tests.fakes.outlet import FakeOutlet
@@ -246,6 +248,17 @@ def calls(*wanted: tuple[str, Json]) -> Reply:
     return Reply(calls=tuple(Call(name, arguments) for name, arguments in wanted))
 
 
+def _files_of(database_url: str) -> Path:
+    """Return a folder for the workspaces of the bots of one database, beside it.
+
+    A bot deletes the files of places that its database does not know.
+    """
+    url = make_url(database_url)
+    if database_url.startswith("sqlite"):
+        return Path(url.database or "").parent / "workspaces"
+    return Path(str(url.query["host"])).parent / f"workspaces-{url.database}"
+
+
 def config_for(database_url: str, model_url: str, **sections: Any) -> Config:
     """Return a configuration whose model is the fake server.
 
@@ -256,7 +269,8 @@ def config_for(database_url: str, model_url: str, **sections: Any) -> Config:
         anthropic=AnthropicSettings(api_key=SecretStr(KEY), base_url=model_url),
         **{"retry": RETRY, **sections.pop("more_models", {})},
     )
-    sections = {"shell": ShellSettings(enabled=False), **sections}
+    files = WorkspaceSettings(folder=str(_files_of(database_url)))
+    sections = {"shell": ShellSettings(enabled=False), "workspaces": files, **sections}
     return Config(database=DatabaseSettings(url=database_url), models=models, **sections)
 
 
