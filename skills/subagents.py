@@ -101,7 +101,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
         max_turns: Annotated[int | None, "Most steps"] = None,
         token_budget: int | None = None,
         announce: Annotated[str | None, "`result`, `summary` (in your words) or `silent`"] = None,
-        notify: Annotated[str | None, "`done`, `progress` too, or `silent` (no ping)"] = None,
+        notify: Annotated[str | None, "`done`, `progress` or `silent`"] = None,
         progress: Annotated[str | None, "`card` or `worded`"] = None,
         whiteboard: dict[str, str] | None = None,
         permissions: Annotated[

@@ -7,7 +7,7 @@ MOST_OF_ALL = {MAIN: 5_400, "general": 2_950}
 MOST_OF_AN_AGENT = 1_700
 MOST_OF_A_TOOL = 170
 #: What a model may say of a run is a lot.
-MOST_OF_THESE = {"sessions_spawn": 440, "schedule_task": 215}
+MOST_OF_THESE = {"sessions_spawn": 450, "schedule_task": 215}
 MOST_OF_A_GUIDE = 190
 
 
