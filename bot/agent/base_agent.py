@@ -87,8 +87,8 @@ class BaseAgent:
                 result_characters=config.tool_result_characters,
             )
             self._spending.recall(shown, progress.answers[-1].usage)
-        progress.charge(self._context.spent_before, self._context.discount_before)
-        self._context.meter.settle(progress.usage)
+        progress.charge_earlier(self._context.spent_before, self._context.discount_before)
+        self._context.budget.charge(progress.usage)
         while progress.halt is None:
             progress.halt = await self._step(progress, on_text)
         return progress.result()
@@ -107,7 +107,7 @@ class BaseAgent:
         else:
             used = {
                 "time": context.timer.fraction,
-                "token budget": context.meter.fraction,
+                "token budget": context.budget.fraction,
                 "tool calls": progress.tool_calls / config.max_tool_calls,
                 "steps": progress.steps / config.max_steps,
             }
@@ -156,11 +156,11 @@ class BaseAgent:
             messages = [*messages, shorten(received, config.tool_result_characters)]
         estimate = self._spending.expected(messages, most=config.context_tokens)
         # The last step forbids tools, which invalidates the cached messages.
-        context.meter.set_aside(
+        context.budget.set_aside(
             self._spending.weighted_fixed(self._toolbox.descriptions)
             + min(estimate_tokens(messages), config.context_tokens)
         )
-        if context.meter.allow(estimate, config.max_response_tokens) is None:
+        if context.budget.allow(estimate, config.max_response_tokens) is None:
             return RunStatus.BUDGET_EXCEEDED
         return None
 
@@ -168,7 +168,7 @@ class BaseAgent:
         config = self._config
         estimate = self._spending.expected(self.progress.messages, most=config.context_tokens)
         output = min(config.max_response_tokens, INTERRUPTED_OUTPUT)
-        return self._context.meter.reservation(estimate, output)
+        return self._context.budget.reservation(estimate, output)
 
     # -- the question ----------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class BaseAgent:
             with suppress(ContextTooLongError):
                 answer = await self._model.ask(question, on_text)
                 answer = replace(answer, usage=self._spending.weighed(question, answer))
-                self._context.meter.settle(answer.usage)
+                self._context.budget.charge(answer.usage)
                 if answer.stop is not StopReason.CONTEXT_FULL:
                     calls = with_unique_ids(answer.calls)
                     # The provider's own blocks still hold the original ids.
@@ -224,7 +224,7 @@ class BaseAgent:
         self, messages: Sequence[Message], limit: RunStatus | None, on_text: OnText | None
     ) -> Question | None:
         """Return the request for the next answer; `None` if the budget is too small for it."""
-        config, meter = self._config, self._context.meter
+        config, budget = self._config, self._context.budget
         if not self._accepts_media:
             messages = without_media(messages)
         room, output = config.context_tokens, config.max_response_tokens
@@ -235,7 +235,7 @@ class BaseAgent:
             # tools are omitted to save their tokens.
             if not any(isinstance(message, Answer) and message.calls for message in messages):
                 tools = ()
-            allowed = meter.allow_last(output)
+            allowed = budget.allow_last(output)
             fixed = self._spending.weighted_fixed(tools)
             if allowed is None or allowed[0] <= fixed:
                 return None
@@ -243,7 +243,7 @@ class BaseAgent:
             left = max(REPORT_SECONDS, left)
         shown = fit(messages, tokens=room, result_characters=config.tool_result_characters)
         if not limit:
-            output = meter.allow(self._spending.expected(shown), output) or LEAST_OUTPUT
+            output = budget.allow(self._spending.expected(shown), output) or LEAST_OUTPUT
 
         def on_wait(reason: str, seconds: float) -> None:
             if line := waiting(reason, seconds):
@@ -269,7 +269,7 @@ class BaseAgent:
             seconds=max(0.0, left - WAIT_MARGIN_SECONDS),
             on_wait=on_wait,
             on_lost=lambda asked, lost: self.progress.spend(
-                meter, self._spending.lost(asked, lost)
+                budget, self._spending.lost(asked, lost)
             ),
         )
 
@@ -304,7 +304,7 @@ class BaseAgent:
             context = replace(
                 self._context.caller,
                 call_id=f"{progress.steps}.{index}",
-                spent=partial(progress.spend, self._context.meter),
+                spent=partial(progress.spend, self._context.budget),
                 background=self._config.background,
                 foreign=progress.foreign or (inbox is not None and inbox.foreign),
                 private=progress.private or (inbox is not None and inbox.private),

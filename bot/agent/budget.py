@@ -93,7 +93,7 @@ class WorkClock:
         return max(0.0, self.total - self.used())
 
 
-class Budget:
+class TokenBudget:
     """The token budget of one run, in weighted tokens, input and output together.
 
     Only the attempt that holds the run counts here. Every step stores the count, so the next
@@ -117,7 +117,7 @@ class Budget:
         """The tokens left of the whole budget."""
         return max(0, self.total - self.spent)
 
-    def settle(self, usage: Usage) -> None:
+    def charge(self, usage: Usage) -> None:
         """Add the cost of a call."""
         self.spent += usage.weighted
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bot.agent.budget import TokenBudget
 from bot.agent.messages import (
     Answer,
     Message,
@@ -16,7 +17,7 @@ from bot.agent.messages import (
     UserMessage,
     to_json,
 )
-from bot.agent.protocols import AnswerEntry, Counters, Entry, Meter
+from bot.agent.protocols import AnswerEntry, Counters, Entry
 from bot.values import Json, RunStatus
 
 #: The beginning of the one warning before a limit, and the used share that triggers it.
@@ -139,16 +140,16 @@ class Progress:
         """The usage of all calls, including a call that a crash interrupted."""
         return sum((answer.usage for answer in self.answers), self.extra)
 
-    def charge(self, spent_before: int, discount: int = 0) -> None:
+    def charge_earlier(self, spent_before: int, discount: int = 0) -> None:
         """Add the tokens charged to earlier attempts beyond the answers that they stored."""
         known = sum((answer.usage for answer in self.answers), Usage())
         spent = max(0, spent_before - known.total)
         self.extra = Usage(input=spent, discount=min(spent, max(0, discount - known.discount)))
 
-    def spend(self, meter: Meter, usage: Usage) -> None:
+    def spend(self, budget: TokenBudget, usage: Usage) -> None:
         """Add usage outside of the stored answers, such as that of a tool."""
         self.extra += usage
-        meter.settle(usage)
+        budget.charge(usage)
 
     def counters(self, reserved: int) -> Counters:
         """Return the counters to store with a step."""

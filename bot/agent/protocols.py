@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from bot.agent.budget import TokenBudget
 from bot.agent.messages import Answer, Message, ToolCall, ToolResult, Usage
 from bot.errors import BotError
 from bot.models.base import cached_weight
@@ -95,35 +96,6 @@ class Journal(Protocol):
         ...
 
 
-class Meter(Protocol):
-    """A budget of weighted tokens: reserved before each call, settled after it."""
-
-    @property
-    def fraction(self) -> float:
-        """The used share, 0 to 1; 0 without a budget."""
-        ...
-
-    def set_aside(self, input_tokens: int) -> None:
-        """Reserve enough for a last step with this much input, within bounds."""
-        ...
-
-    def allow(self, input_tokens: int, max_output: int) -> int | None:
-        """Return the most output tokens of an ordinary step; `None` if only the last is left."""
-        ...
-
-    def allow_last(self, max_output: int) -> tuple[int, int] | None:
-        """Return the most input and output tokens of the last step; `None` if none fits."""
-        ...
-
-    def settle(self, usage: Usage) -> None:
-        """Count the usage of a call."""
-        ...
-
-    def reservation(self, input_tokens: int, max_output: int) -> int:
-        """Return the most tokens that the next call may cost, within the budget."""
-        ...
-
-
 class Timer(Protocol):
     """The working time of a turn or run."""
 
@@ -184,7 +156,7 @@ class AgentContext:
     """
 
     journal: Journal
-    meter: Meter
+    budget: TokenBudget
     timer: Timer
     caller: ToolContext
     inbox: MessageInbox | None = None

@@ -10,7 +10,7 @@ from math import inf
 from zoneinfo import ZoneInfo
 
 from bot.agent.base_agent import BaseAgent
-from bot.agent.budget import UNLIMITED, Budget, WorkClock
+from bot.agent.budget import UNLIMITED, TokenBudget, WorkClock
 from bot.agent.journal import StoredJournal
 from bot.agent.permissions import Permissions
 from bot.agent.plain import plain
@@ -225,7 +225,7 @@ class Turns:
     def _agent_context(self, turn: Turn, clock: WorkClock, beginning: Beginning) -> AgentContext:
         return AgentContext(
             journal=self._journal(turn),
-            meter=Budget(UNLIMITED),
+            budget=TokenBudget(UNLIMITED),
             timer=clock,
             inbox=None if turn.kind == "summary" else self._inbox(turn),
             caller=ToolContext(

@@ -146,7 +146,7 @@ class WordedProgress:
                 user_hash=opaque(run.user_id),
                 seconds=ASK_SECONDS,
                 background=True,
-                on_lost=lambda _, lost: account.settle(lost),
+                on_lost=lambda _, lost: account.charge(lost),
             )
             sentence = await _ask(model, question, account)
         finally:
@@ -189,7 +189,7 @@ class WordedProgress:
             for facts in told
             if (active := self.active.by_id.get(facts.run.id)) and active.account
         ]
-        return max(accounts, key=lambda each: each[1].meter.left, default=None)
+        return max(accounts, key=lambda each: each[1].budget.left, default=None)
 
     async def _begin(
         self, place: Place, run: Run, tokens: int, now: datetime
@@ -232,7 +232,7 @@ async def _ask(model: Model, question: Question, account: RunAccount) -> str:
     except (ModelError, TimeoutError) as error:
         log.warning("No sentence about runs is written: %s", error)
         return ""
-    account.settle(answer.usage)
+    account.charge(answer.usage)
     return one_line(answer.text, MOST_CHARACTERS) if answer.stop is StopReason.END else ""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from bot.agent.budget import Budget, WorkClock
+from bot.agent.budget import TokenBudget, WorkClock
 from bot.agent.messages import Usage
 from bot.agent.progress import Progress
 from bot.subagents.requests import PRIVATE
@@ -34,7 +34,7 @@ class RunAccount:
     """Charges a run for requests that are made beside the loop of its agent."""
 
     progress: Progress
-    meter: Budget
+    budget: TokenBudget
 
     def reserve(self, input_tokens: int, most_output: int) -> int | None:
         """Reserve tokens for a request.
@@ -45,14 +45,14 @@ class RunAccount:
         # Before its first step, the tokens of earlier attempts may not be charged yet.
         if not self.progress.steps:
             return None
-        output = self.meter.allow(input_tokens, most_output)
+        output = self.budget.allow(input_tokens, most_output)
         if output is not None:
             self.progress.beside += input_tokens + output
         return output
 
-    def settle(self, usage: Usage) -> None:
+    def charge(self, usage: Usage) -> None:
         """Charge the usage of a request."""
-        self.progress.spend(self.meter, usage)
+        self.progress.spend(self.budget, usage)
 
     def release(self, tokens: int) -> None:
         """Release tokens that were reserved."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from bot.agent.base_agent import BaseAgent
-from bot.agent.budget import Budget, WorkClock
+from bot.agent.budget import TokenBudget, WorkClock
 from bot.agent.context import fit, noted, run_prompt, run_task, servers_away
 from bot.agent.journal import StoredJournal
 from bot.agent.messages import Answer, Message, ToolResults, from_json
@@ -120,8 +120,8 @@ class RunFactory:
             tool_result_characters=settings.tool_result_characters,
             user_hash=opaque(run.user_id),
         )
-        active.account = RunAccount(progress, Budget(run.token_budget))
-        context = self._context(run, owner, active, active.account.meter, questions)
+        active.account = RunAccount(progress, TokenBudget(run.token_budget))
+        context = self._context(run, owner, active, active.account.budget, questions)
         model = self.model_of(run.provider or "", config.model)
         return BaseAgent(config, model, toolbox, context, progress=progress)
 
@@ -130,14 +130,14 @@ class RunFactory:
         run: Run,
         owner: Identity,
         active: ActiveRun,
-        meter: Budget,
+        budget: TokenBudget,
         questions: OwnerQuestions,
     ) -> AgentContext:
         clock = active.clocks[0]
         reporter = RunReporter(self.events, run, clock)
         return AgentContext(
             journal=self.journal(run, clock),
-            meter=meter,
+            budget=budget,
             timer=clock,
             inbox=RunInbox(self.database, run.id, active),
             report=reporter.update,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from bot.agent.base_agent import INTERRUPTED_OUTPUT
-from bot.agent.budget import UNLIMITED, Budget, WorkClock
+from bot.agent.budget import UNLIMITED, TokenBudget, WorkClock
 from bot.agent.messages import Usage, estimate_tokens
 from bot.agent.progress import AgentResult, Progress
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
@@ -180,7 +180,7 @@ class Runner:
                 outcome = _outcome(result, progress, clock)
                 lacked = self.factory.lacked(run, away, progress)
                 outcome = replace(outcome, error=outcome.error or lacked)
-                spent = partial(progress.spend, Budget(UNLIMITED))
+                spent = partial(progress.spend, TokenBudget(UNLIMITED))
                 return await self.summaries.shorten(run, outcome, clock, spent=spent)
         except Exception as error:
             status, text = RunStatus.FAILED, OUR_FAULT
@@ -232,7 +232,7 @@ class Runner:
         clock, progress = WorkClock(run.timeout_ms / 1000, run.seconds_used), Progress()
         entries = await self.factory.journal(run, clock).load()
         progress.begin([], entries)
-        progress.charge(run.tokens)
+        progress.charge_earlier(run.tokens)
         if progress.halt is None:
             return replace(otherwise, text=progress.partial_text())
         return _outcome(progress.result(), progress, clock)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from bot.agent.budget import UNLIMITED, Budget
+from bot.agent.budget import UNLIMITED, TokenBudget
 from bot.agent.messages import Usage
 from bot.agent.protocols import (
     AgentContext,
@@ -14,7 +14,6 @@ from bot.agent.protocols import (
     Entry,
     Journal,
     MessageInbox,
-    Meter,
     Report,
     Timer,
 )
@@ -88,29 +87,26 @@ class FakeTimer:
         return self.seconds if self.over_at is None else self.over_at - time.monotonic()
 
 
-@dataclass(slots=True)
-class FakeMeter:
-    """A `Meter` without a budget that remembers what it was told."""
+class FakeBudget(TokenBudget):
+    """A budget without limit that records its calls, and whose used share a test sets."""
 
-    fraction: float = 0.0
-    settled: list[Usage] = field(default_factory=list)
-    asked: list[int] = field(default_factory=list)
+    def __init__(self, fraction: float = 0.0) -> None:
+        super().__init__(UNLIMITED)
+        self.charged: list[Usage] = []
+        self.asked: list[int] = []
+        self._fraction = fraction
 
-    def set_aside(self, input_tokens: int) -> None:
-        pass
+    @property
+    def fraction(self) -> float:
+        return self._fraction
 
     def allow(self, input_tokens: int, max_output: int) -> int | None:
         self.asked.append(input_tokens)
-        return max_output
+        return super().allow(input_tokens, max_output)
 
-    def allow_last(self, max_output: int) -> tuple[int, int] | None:
-        return 10**9, max_output
-
-    def settle(self, usage: Usage) -> None:
-        self.settled.append(usage)
-
-    def reservation(self, input_tokens: int, max_output: int) -> int:
-        return input_tokens + max_output
+    def charge(self, usage: Usage) -> None:
+        self.charged.append(usage)
+        super().charge(usage)
 
 
 @dataclass(slots=True)
@@ -165,7 +161,7 @@ def caller(*, run_id: str | None = "run-1", clock: FakeClock | None = None) -> T
 def surroundings(
     *,
     journal: Journal | None = None,
-    meter: Meter | None = None,
+    budget: TokenBudget | None = None,
     timer: Timer | None = None,
     inbox: MessageInbox | None = None,
     reporter: Report | None = None,
@@ -174,7 +170,7 @@ def surroundings(
     """Return what a run is given: no limit of any kind, unless one is named."""
     return AgentContext(
         journal=journal or MemoryJournal(),
-        meter=meter or Budget(UNLIMITED),
+        budget=budget or TokenBudget(UNLIMITED),
         timer=timer or FakeTimer(),
         inbox=inbox or FakeInbox(),
         report=reporter or FakeReporter(),

@@ -6,7 +6,7 @@ from bot.agent.messages import Answer, ToolResults, Usage, UserMessage, from_jso
 from bot.tasks import Tasks
 from bot.values import RunStatus
 from tests.bot.agent.things import Office, a_tool, an_agent, answers_in, told
-from tests.fakes.around import FakeInbox, FakeMeter, FakeReporter, MemoryJournal, surroundings
+from tests.fakes.around import FakeBudget, FakeInbox, FakeReporter, MemoryJournal, surroundings
 from tests.fakes.scripted_model import (
     Hanging,
     ScriptedModel,
@@ -57,16 +57,16 @@ async def test_the_model_sees_prompt_task_tools_and_all_that_was_said(office: Of
     assert second.messages[2].results[0].text == "done"
 
 
-async def test_tokens_of_all_calls_are_added_up_and_settled(office: Office) -> None:
-    meter = FakeMeter()
+async def test_tokens_of_all_calls_are_added_up_and_charged(office: Office) -> None:
+    budget = FakeBudget()
     model = ScriptedModel(
         asks_for(call("look"), usage=Usage(100, 10, 1000, 200)), says("12", usage=Usage(1, 2))
     )
 
-    result = await office.work(model, a_tool("look"), around=surroundings(meter=meter))
+    result = await office.work(model, a_tool("look"), around=surroundings(budget=budget))
 
     assert result.usage == Usage(101, 12, 1000, 200)
-    assert sum(meter.settled, Usage()) == result.usage
+    assert sum(budget.charged, Usage()) == result.usage
 
 
 async def test_the_model_that_really_answered_is_recorded(office: Office) -> None:
@@ -113,7 +113,7 @@ async def test_what_the_next_call_may_cost_is_stored_with_each_step(office: Offi
     await office.work(
         model,
         a_tool("look"),
-        around=surroundings(journal=journal, meter=FakeMeter()),
+        around=surroundings(journal=journal, budget=FakeBudget()),
         max_response_tokens=700,
     )
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.budget import Budget
+from bot.agent.budget import TokenBudget
 from bot.agent.messages import Answer, StopReason, ToolResults, Usage
 from bot.agent.progress import last_step
 from bot.errors import ModelError
@@ -25,27 +25,27 @@ from tests.bot.agent.things import (
     results_shown,
     told,
 )
-from tests.fakes.around import FakeInbox, FakeMeter, FakeTimer, MemoryJournal, surroundings
+from tests.fakes.around import FakeBudget, FakeInbox, FakeTimer, MemoryJournal, surroundings
 from tests.fakes.scripted_model import Hanging, Line, ScriptedModel, asks_for, call, says
 
 WARNING = "You have used"
 
 
 @pytest.mark.parametrize(
-    ("timer", "meter", "numbers", "said"),
+    ("timer", "budget", "numbers", "said"),
     [
-        (FakeTimer(fraction=0.81), FakeMeter(), Numbers(), "81% of your time"),
-        (FakeTimer(), FakeMeter(fraction=0.9), Numbers(), "90% of your token budget"),
-        (FakeTimer(), FakeMeter(), Numbers(max_tool_calls=5), "80% of your tool calls"),
-        (FakeTimer(), FakeMeter(), Numbers(max_steps=5), "80% of your steps"),
+        (FakeTimer(fraction=0.81), FakeBudget(), Numbers(), "81% of your time"),
+        (FakeTimer(), FakeBudget(fraction=0.9), Numbers(), "90% of your token budget"),
+        (FakeTimer(), FakeBudget(), Numbers(max_tool_calls=5), "80% of your tool calls"),
+        (FakeTimer(), FakeBudget(), Numbers(max_steps=5), "80% of your steps"),
     ],
 )
 async def test_there_is_one_warning_when_four_fifths_are_used(
-    office: Office, timer: FakeTimer, meter: FakeMeter, numbers: Numbers, said: str
+    office: Office, timer: FakeTimer, budget: FakeBudget, numbers: Numbers, said: str
 ) -> None:
     script = [asks_for(call("look", n=n)) for n in range(4)]
     model = ScriptedModel(*script, says("Twelve."))
-    around = surroundings(timer=timer, meter=meter)
+    around = surroundings(timer=timer, budget=budget)
 
     result = await office.work(model, a_tool("look"), around=around, **numbers)
 
@@ -57,7 +57,7 @@ async def test_there_is_one_warning_when_four_fifths_are_used(
 
 async def test_below_four_fifths_there_is_no_warning(office: Office) -> None:
     model = ScriptedModel(asks_for(call("look")), says("Twelve."))
-    around = surroundings(timer=FakeTimer(fraction=0.79), meter=FakeMeter(fraction=0.79))
+    around = surroundings(timer=FakeTimer(fraction=0.79), budget=FakeBudget(fraction=0.79))
 
     await office.work(model, a_tool("look"), around=around)
 
@@ -66,7 +66,7 @@ async def test_below_four_fifths_there_is_no_warning(office: Office) -> None:
 
 async def test_when_several_are_short_the_shortest_is_named(office: Office) -> None:
     model = ScriptedModel(says("Twelve."))
-    around = surroundings(timer=FakeTimer(fraction=0.85), meter=FakeMeter(fraction=0.95))
+    around = surroundings(timer=FakeTimer(fraction=0.85), budget=FakeBudget(fraction=0.95))
 
     await office.work(model, around=around)
 
@@ -102,7 +102,7 @@ class Short:
         self.around = surroundings(
             journal=self.journal,
             timer=timer,
-            meter=Budget(10_000) if tight else FakeMeter(),
+            budget=TokenBudget(10_000) if tight else FakeBudget(),
             inbox=self.inbox,
         )
         cost = Usage(0, 1_000, cache_write=3_000) if tight else Usage(10, 5)
@@ -267,7 +267,7 @@ async def test_when_not_even_a_last_step_can_be_paid_the_text_so_far_is_kept(
 ) -> None:
     model = ScriptedModel(asks_for(call("look"), text="I look.", usage=Usage(990, 9)))
 
-    result = await office.work(model, a_tool("look"), around=surroundings(meter=Budget(1000)))
+    result = await office.work(model, a_tool("look"), around=surroundings(budget=TokenBudget(1000)))
 
     assert (result.status, result.text) == (RunStatus.BUDGET_EXCEEDED, "I look.")
 
@@ -275,19 +275,19 @@ async def test_when_not_even_a_last_step_can_be_paid_the_text_so_far_is_kept(
 async def test_an_answer_gets_no_more_tokens_than_the_budget_has_left(office: Office) -> None:
     model = ScriptedModel(asks_for(call("look"), usage=Usage(5_000, 1_000)), says("Twelve."))
 
-    await office.work(model, a_tool("look"), around=surroundings(meter=Budget(10_000)))
+    await office.work(model, a_tool("look"), around=surroundings(budget=TokenBudget(10_000)))
 
     # 10,000 less 2,000 for the last step, less 6,000 that are spent, less what is sent.
     assert 1_500 < model.last.max_tokens < 2_000
 
 
 async def test_the_tools_count_in_what_a_call_may_cost(office: Office) -> None:
-    plain, wordy = FakeMeter(), FakeMeter()
+    plain, wordy = FakeBudget(), FakeBudget()
     tool = a_tool("look")
     long = Tool(name="look", description="Looks. " * 1000, schema=tool.schema, run=tool.run)
 
-    await office.work(ScriptedModel(says("12")), tool, around=surroundings(meter=plain))
-    await office.work(ScriptedModel(says("12")), long, around=surroundings(meter=wordy))
+    await office.work(ScriptedModel(says("12")), tool, around=surroundings(budget=plain))
+    await office.work(ScriptedModel(says("12")), long, around=surroundings(budget=wordy))
 
     assert wordy.asked[0] - plain.asked[0] > 2_000
 
@@ -311,7 +311,7 @@ async def test_spending_passes_the_budget_by_at_most_one_call(
         return asks_for(call("look", n=len(spent)), usage=usage)
 
     owner = Tasks()
-    around = surroundings(meter=Budget(total))
+    around = surroundings(budget=TokenBudget(total))
     result = await Office(owner).work(ScriptedModel(respond=respond), a_tool("look"), around=around)
     await owner.close()
 
@@ -323,25 +323,25 @@ async def test_spending_passes_the_budget_by_at_most_one_call(
 async def test_spending_keeps_to_the_budget_when_calls_cost_what_was_estimated(
     total: int, shares: list[float]
 ) -> None:
-    seen = FakeMeter()
+    seen = FakeBudget()
     left = list(shares)
 
-    class Watched(Budget):
+    class Watched(TokenBudget):
         def allow(self, input_tokens: int, max_output: int) -> int | None:
             seen.asked.append(input_tokens)
             return super().allow(input_tokens, max_output)
 
-    meter = Watched(total)
+    budget = Watched(total)
 
     def respond(question: Question) -> Line:
         share = left.pop(0) if left else 1.0
         usage = Usage(0, int(question.max_tokens * share), cache_write=seen.asked[-1])
         if not question.tools_allowed:
             return says("Twelve.", usage=Usage(0, question.max_tokens))
-        return asks_for(call("look", n=len(left) + meter.spent), usage=usage)
+        return asks_for(call("look", n=len(left) + budget.spent), usage=usage)
 
     owner = Tasks()
-    around = surroundings(meter=meter)
+    around = surroundings(budget=budget)
     result = await Office(owner).work(
         ScriptedModel(respond=respond), a_tool("look"), around=around, max_tool_calls=1000
     )

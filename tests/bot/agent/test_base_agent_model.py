@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 
-from bot.agent.budget import Budget
+from bot.agent.budget import TokenBudget
 from bot.agent.messages import (
     Answer,
     Image,
@@ -27,7 +27,7 @@ from bot.models.base import OnText, Question
 from bot.values import Json, RunStatus
 from skills.base import ToolContext
 from tests.bot.agent.things import Office, a_tool, an_agent, told
-from tests.fakes.around import FakeMeter, FakeReporter, FakeTimer, MemoryJournal, surroundings
+from tests.fakes.around import FakeBudget, FakeReporter, FakeTimer, MemoryJournal, surroundings
 from tests.fakes.scripted_model import Line, ScriptedModel, asks_for, call, says
 
 PICTURES = (Image("image/png", b"pixels"),)
@@ -179,16 +179,16 @@ async def test_what_does_not_fit_when_halved_fails_with_a_reason(
 
 
 async def test_an_answer_that_did_not_fit_is_paid_for_all_the_same(office: Office) -> None:
-    journal, meter = MemoryJournal(), FakeMeter()
+    journal, budget = MemoryJournal(), FakeBudget()
     model = ScriptedModel(
         says("Half", stop=StopReason.CONTEXT_FULL, usage=Usage(900, 30)),
         says("Twelve.", usage=Usage(400, 7)),
     )
 
-    result = await office.work(model, around=surroundings(journal=journal, meter=meter))
+    result = await office.work(model, around=surroundings(journal=journal, budget=budget))
 
     assert result.usage.total == 930 + 407
-    assert sum(meter.settled, Usage()).total == 930 + 407
+    assert sum(budget.charged, Usage()).total == 930 + 407
     assert journal.shelf.counters[-1].usage.total == 930 + 407
 
 
@@ -282,7 +282,9 @@ async def test_the_last_step_is_trimmed_to_what_can_still_be_paid(office: Office
 
     model = ScriptedModel(respond=respond)
 
-    result = await office.work(model, a_tool("look"), around=surroundings(meter=Budget(10_000)))
+    result = await office.work(
+        model, a_tool("look"), around=surroundings(budget=TokenBudget(10_000))
+    )
 
     assert (result.status, result.text) == (RunStatus.BUDGET_EXCEEDED, "Twelve.")
     assert not model.last.tools_allowed

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.budget import Budget
+from bot.agent.budget import TokenBudget
 from bot.agent.messages import (
     Answer,
     StopReason,
@@ -25,7 +25,7 @@ from bot.tasks import Tasks
 from bot.values import Json, RunStatus
 from skills.base import Effects, Tool, ToolContext
 from tests.bot.agent.things import Numbers, Office, a_tool, answers_in, results_shown, told
-from tests.fakes.around import FakeInbox, FakeMeter, FakeTimer, MemoryJournal, Shelf, surroundings
+from tests.fakes.around import FakeBudget, FakeInbox, FakeTimer, MemoryJournal, Shelf, surroundings
 from tests.fakes.scripted_model import Line, ScriptedModel, asks_for, call, says
 
 NOTHING = says("")
@@ -258,21 +258,21 @@ def begun(*answers: Answer, note: str = "") -> MemoryJournal:
 
 
 async def test_tokens_that_a_crash_cost_are_charged(office: Office) -> None:
-    journal, meter = begun(asks_for(call("look"), usage=Usage(10, 5))), FakeMeter()
+    journal, budget = begun(asks_for(call("look"), usage=Usage(10, 5))), FakeBudget()
     model = ScriptedModel(says("Done.", usage=Usage(20, 10)))
-    around = surroundings(journal=journal, meter=meter, spent_before=500)
+    around = surroundings(journal=journal, budget=budget, spent_before=500)
 
     result = await office.work(model, a_tool("look"), around=around)
 
     assert result.usage.total == 500 + 30
     assert journal.shelf.counters[-1].usage.total == 500 + 30
-    assert sum(meter.settled, Usage()).total == 500 + 30
+    assert sum(budget.charged, Usage()).total == 500 + 30
 
 
 async def test_what_a_crash_cost_counts_against_the_budget(office: Office) -> None:
     journal = begun(asks_for(call("look"), usage=Usage(10, 5)))
     model = ScriptedModel(says("So far."))
-    around = surroundings(journal=journal, meter=Budget(10_000), spent_before=7_900)
+    around = surroundings(journal=journal, budget=TokenBudget(10_000), spent_before=7_900)
 
     result = await office.work(model, a_tool("look"), around=around)
 

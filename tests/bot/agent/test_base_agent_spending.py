@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.budget import Budget
+from bot.agent.budget import TokenBudget
 from bot.agent.messages import Usage
 from bot.agent.protocols import AnswerEntry, Entry
 from bot.errors import ModelUnavailableError
@@ -12,7 +12,7 @@ from bot.tasks import Tasks
 from bot.values import Json, RunStatus
 from skills.base import Effects, Tool, ToolContext
 from tests.bot.agent.things import TASK, Office, a_tool, an_agent
-from tests.fakes.around import FakeMeter, MemoryJournal, Shelf, surroundings
+from tests.fakes.around import FakeBudget, MemoryJournal, Shelf, surroundings
 from tests.fakes.losing_model import LosingModel
 from tests.fakes.scripted_model import ScriptedModel, asks_for, call, says
 
@@ -38,21 +38,21 @@ def twice_then_done() -> ScriptedModel:
 async def test_what_a_tool_spent_counts_in_the_result_the_journal_and_the_budget(
     office: Office, effects: Effects
 ) -> None:
-    meter, journal = FakeMeter(), MemoryJournal()
-    around = surroundings(meter=meter, journal=journal)
+    budget, journal = FakeBudget(), MemoryJournal()
+    around = surroundings(budget=budget, journal=journal)
 
     result = await office.work(twice_then_done(), searching(effects), around=around)
 
     everything = Usage(300, 50) + COST + COST
     assert result.usage == everything
     assert journal.shelf.counters[-1].usage == everything
-    assert sum(meter.settled, Usage()) == everything
+    assert sum(budget.charged, Usage()) == everything
 
 
 async def test_a_budget_that_a_tool_used_up_leaves_one_last_step(office: Office) -> None:
     model = twice_then_done()
 
-    result = await office.work(model, searching(), around=surroundings(meter=Budget(5_000)))
+    result = await office.work(model, searching(), around=surroundings(budget=TokenBudget(5_000)))
 
     assert result.status is RunStatus.BUDGET_EXCEEDED
     assert model.questions[1:] == [] or not model.last.tools_allowed
@@ -116,25 +116,25 @@ LOST = Usage(2_000, 30, cache_read=500)
 async def test_requests_without_an_answer_count_in_the_result_the_journal_and_the_budget(
     office: Office,
 ) -> None:
-    meter, journal = FakeMeter(), MemoryJournal()
+    budget, journal = FakeBudget(), MemoryJournal()
     model = LosingModel(LOST, LOST, then=says("At last.", usage=Usage(100, 20)))
 
-    result = await office.work(model, around=surroundings(meter=meter, journal=journal))
+    result = await office.work(model, around=surroundings(budget=budget, journal=journal))
 
     everything = Usage(100, 20) + LOST + LOST
     assert result.usage == journal.shelf.counters[-1].usage == everything
-    assert sum(meter.settled, Usage()) == everything
-    assert [usage.discount for usage in meter.settled[-3:]] == [450, 450, 0]
+    assert sum(budget.charged, Usage()) == everything
+    assert [usage.discount for usage in budget.charged[-3:]] == [450, 450, 0]
 
 
 async def test_a_failure_that_may_be_charged_is_in_the_result(office: Office) -> None:
-    meter = FakeMeter()
+    budget = FakeBudget()
     failure = ModelUnavailableError("Broken off.", charged=True)
 
-    result = await office.work(LosingModel(LOST, then=failure), around=surroundings(meter=meter))
+    result = await office.work(LosingModel(LOST, then=failure), around=surroundings(budget=budget))
 
     assert (result.status, result.usage) == (RunStatus.FAILED, LOST)
-    assert sum(meter.settled, Usage()) == LOST
+    assert sum(budget.charged, Usage()) == LOST
 
 
 @pytest.mark.parametrize("background", [False, True])

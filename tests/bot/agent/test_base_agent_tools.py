@@ -10,7 +10,7 @@ from bot.errors import FencedError
 from bot.values import Json, RunStatus
 from skills.base import Effects, ToolContext
 from tests.bot.agent.things import Office, a_tool, answers_in, results_shown, texts_of
-from tests.fakes.around import FakeMeter, MemoryJournal, surroundings
+from tests.fakes.around import FakeBudget, MemoryJournal, surroundings
 from tests.fakes.scripted_model import ScriptedModel, asks_for, call, says
 
 
@@ -245,7 +245,7 @@ async def test_what_acts_on_the_world_is_stored_at_once_and_what_reads_is_not(
     office: Office,
 ) -> None:
     journal = MemoryJournal()
-    around = surroundings(journal=journal, meter=FakeMeter())
+    around = surroundings(journal=journal, budget=FakeBudget())
     model = ScriptedModel(
         asks_for(call("send"), call("look"), call("save")),
         says("Done."),

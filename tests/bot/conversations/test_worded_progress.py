@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert
 
-from bot.agent.budget import Budget
+from bot.agent.budget import TokenBudget
 from bot.agent.journal import first_step
 from bot.agent.messages import Answer, ToolCall, Usage
 from bot.agent.progress import Progress
@@ -71,8 +71,8 @@ class Process:
         assert task is not None
         progress = Progress()
         progress.add(AnswerEntry(None, Answer("", (SEARCH,), usage=Usage(spent))))
-        account = RunAccount(progress, Budget(run.token_budget))
-        account.meter.settle(progress.usage)
+        account = RunAccount(progress, TokenBudget(run.token_budget))
+        account.budget.charge(progress.usage)
         self.active.by_id[run.id] = ActiveRun(task, account=account)
         return account
 
@@ -277,9 +277,9 @@ async def test_it_is_reserved_and_charged_to_the_run_with_most_tokens_left(scene
 
     assert process.posted == ["Fine."]
     assert account.progress.usage == Usage(1_000) + COST
-    assert account.meter.spent == 1_000 + COST.total
+    assert account.budget.spent == 1_000 + COST.total
     assert account.progress.counters(7).reserved == 7
-    assert before.meter.spent == 20_000
+    assert before.budget.spent == 20_000
 
 
 async def test_requests_that_broke_off_are_charged(scene: Scene) -> None:
