@@ -193,7 +193,7 @@ class Outlet:
         """Do nothing."""
         return ""
 
-    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+    async def show_settlement(self, question: Confirmation, settlement: Settlement) -> None:
         """Do nothing."""
 
     async def post(self, place: Place, owner: Identity, text: str) -> Delivered:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from bot.errors import BotError, ConfigError, PlatformUnreachableError
 from bot.masking import without_secrets
 from bot.platforms.base import Outlet
-from bot.platforms.inbound import Intake
+from bot.platforms.handler import Intake
 from bot.platforms.messaging.pending import PendingOutlet
 from bot.running import Bot
 from bot.tasks import Tasks

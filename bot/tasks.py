@@ -57,7 +57,7 @@ class Tasks:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    async def settle(self, seconds: float) -> None:
+    async def wait_idle(self, seconds: float) -> None:
         """Wait until every task has ended, at most `seconds`."""
         pending = set(self._tasks)
         if pending:
@@ -67,6 +67,6 @@ class Tasks:
         """Cancel the remaining tasks and wait for their end, at most `seconds`."""
         for task in set(self._tasks):
             task.cancel()
-        await self.settle(seconds)
+        await self.wait_idle(seconds)
         for task in self._tasks:
             log.error("The task %s ignores being cancelled; it is left behind", task.get_name())

@@ -105,14 +105,14 @@ async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
     held: Counter[str] = Counter(dict((await tx.execute(_HELD)).all()))
     admitted_at = {row.user_id: row.last_admitted_at for row in waiting}
 
-    def turn(row: Row[Any]) -> tuple[Any, ...]:
+    def order(row: Row[Any]) -> tuple[Any, ...]:
         if row.status != RunStatus.QUEUED:
             return 0, row.ready_at, row.id
         last = admitted_at[row.user_id]
         return 1, last is not None, last or now, row.created_at, row.number
 
     while free := [row for row in waiting if caps.admit(held[row.user_id], held.total())]:
-        row = min(free, key=turn)
+        row = min(free, key=order)
         waiting.remove(row)
         held[row.user_id] += 1
         status = RunStatus.RUNNING

@@ -210,14 +210,14 @@ class StepWriter:
         try:
             owned = await patiently(partial(self._store_waiting, batch))
             for (_, stored), mine in zip(batch, owned, strict=True):
-                _settle(stored, mine)
+                _finish(stored, mine)
         except BaseException as error:
             self._move_to(batch)
             if not isinstance(error, Exception):
                 raise
             one_is_wrong = isinstance(error, DBAPIError) and not is_connection_trouble(error)
             for step, stored in batch:
-                _settle(stored, await self._outcome_of(step) if one_is_wrong else error)
+                _finish(stored, await self._outcome_of(step) if one_is_wrong else error)
         finally:
             # On cancellation no caller may wait for ever.
             for _, stored in batch:
@@ -260,7 +260,7 @@ class StepWriter:
             return error
 
 
-def _settle(stored: "asyncio.Future[None]", outcome: bool | Exception) -> None:  # noqa: FBT001
+def _finish(stored: "asyncio.Future[None]", outcome: bool | Exception) -> None:  # noqa: FBT001
     """Let a caller return if its attempt has the work; otherwise raise in the caller."""
     if stored.done():
         return

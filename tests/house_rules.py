@@ -52,7 +52,7 @@ LINES = {
     "bot.net": 8,
     "bot.files": 8,
     "bot.platforms.base": 7,
-    "bot.platforms.inbound": 7,
+    "bot.platforms.handler": 7,
     "bot.platforms.catalog": 8,
     "bot.platforms.messages": 8,
     "bot.platforms.messaging": 6,

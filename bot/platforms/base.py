@@ -292,7 +292,7 @@ class Outlet(Protocol):
         """
         ...
 
-    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+    async def show_settlement(self, question: Confirmation, settlement: Settlement) -> None:
         """Show the outcome of a question that is closed. Never raises."""
         ...
 

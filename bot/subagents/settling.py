@@ -35,10 +35,10 @@ class Settling:
 
     def on_settled(self, event: QuestionSettled) -> None:
         """Show the outcome in the background."""
-        work = self._settle(event.question_id)
-        self.tasks.start(work, name=f"settle question {event.question_id}")
+        work = self._show_settlement(event.question_id)
+        self.tasks.start(work, name=f"show settlement of {event.question_id}")
 
-    async def _settle(self, question_id: str) -> None:
+    async def _show_settlement(self, question_id: str) -> None:
         async with self.database.snapshot() as tx:
             question = await run_questions.get(tx, question_id)
             run = await runs.get(tx, question.run_id) if question else None
@@ -50,7 +50,7 @@ class Settling:
         if outlet is None or owner is None:
             return
         shown = confirmation_of(question, owner.identity, run.place)
-        await outlet.settle(shown, settlement_of(question, by.identity if by else None))
+        await outlet.show_settlement(shown, settlement_of(question, by.identity if by else None))
 
 
 def confirmation_of(

@@ -39,7 +39,7 @@ class McpTimings:
     Attributes:
         first_wait: Backoff before the second attempt to connect; it doubles each time.
         longest_wait: Longest backoff.
-        settled: A connection that lasted this long resets the backoff.
+        stable_after: A connection that lasted this long resets the backoff.
         list_pause: Shortest time between two requests for the list of tools.
         list_every: Longest time between them, if the server notifies of no change.
         first_look: Longest wait of work for the first list of tools, once per process.
@@ -49,7 +49,7 @@ class McpTimings:
 
     first_wait: float = 1.0
     longest_wait: float = 300.0
-    settled: float = 60.0
+    stable_after: float = 60.0
     list_pause: float = 5.0
     list_every: float = 300.0
     first_look: float = 10.0
@@ -137,7 +137,7 @@ class McpServer:
                 reason = link_problem(error)
             finally:
                 self._link, self._accepted, self.tools, self.listed = None, {}, (), False
-            if loop.time() - begun >= self._pace.settled:
+            if loop.time() - begun >= self._pace.stable_after:
                 wait = self._pace.first_wait
             await self._set_problem(reason)
             if reason != self._logged:

@@ -62,7 +62,7 @@ class RestService:
 
     Attributes:
         problem: The reason why it is unusable in full or in part; empty when it is usable.
-        settled: Set when its document was read, or never will be.
+        loading_ended: Set when its document was read, or never will be.
     """
 
     def __init__(self, name: str, settings: RestServiceSettings, open_client: OpenClient) -> None:
@@ -72,7 +72,7 @@ class RestService:
         self._open = open_client
         self._base = settings.base or ""
         self.tools: tuple[Tool, ...] = ()
-        self.settled = asyncio.Event()
+        self.loading_ended = asyncio.Event()
         self._take(())
 
     async def load(self) -> None:
@@ -83,7 +83,7 @@ class RestService:
         """
         source = self.settings.document
         if source is None:
-            self.settled.set()
+            self.loading_ended.set()
             return
         if source.startswith(("http://", "https://")):
             request = Request(method="GET", path="", query=(), headers={})
@@ -103,7 +103,7 @@ class RestService:
         self.problem = for_log("; ".join(document.problems))
         if self.problem:
             log.warning("The REST service %s: %s", self.name, self.problem)
-        self.settled.set()
+        self.loading_ended.set()
 
     def _take(self, operations: Iterable[Operation]) -> None:
         found = {
@@ -241,7 +241,7 @@ class RestServices:
             except ConfigError as error:
                 # A retry would not help.
                 service.problem = str(error)
-                service.settled.set()
+                service.loading_ended.set()
                 log.error("%s", error)
                 return
             except BotError as error:

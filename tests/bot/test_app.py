@@ -19,7 +19,7 @@ from bot.models.catalog import ModelSettings
 from bot.models.offline import OfflineSettings
 from bot.platforms.base import Announcement, CommandReply, Delivered, Incoming, OnBegun, not_kept
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.processes import serve
 from bot.subagents.cards import PAUSED
 from bot.values import Identity, Place, RunStatus, new_run_id

@@ -18,7 +18,7 @@ async def test_a_task_gives_its_result_and_is_forgotten() -> None:
 
     task = tasks.start(count(), name="count")
     assert (len(tasks), task.get_name()) == (1, "count")
-    await tasks.settle(5)
+    await tasks.wait_idle(5)
 
     assert task.result() == 12
     assert len(tasks) == 0
@@ -41,7 +41,7 @@ async def test_a_task_that_fails_is_logged_and_hurts_no_other(
     assert "The task count failed" in caplog.text
     assert "no sheep here" in caplog.text
     go_on.set()
-    await tasks.settle(5)
+    await tasks.wait_idle(5)
     assert other.result() is True
 
 
@@ -76,13 +76,13 @@ async def test_closing_leaves_behind_and_names_what_ignores_it(
 
     assert "The task mule ignores being cancelled; it is left behind" in caplog.text
     released.set()
-    await tasks.settle(5)
+    await tasks.wait_idle(5)
     assert len(tasks) == 0
 
 
 async def test_waiting_for_nothing_returns_at_once() -> None:
     async with asyncio.timeout(5):
-        await Tasks().settle(60)
+        await Tasks().wait_idle(60)
 
 
 @pytest.mark.parametrize(("fresh", "seen"), [(False, "alice"), (True, "nobody")])
@@ -94,7 +94,7 @@ async def test_a_task_may_carry_nothing_over(fresh: bool, seen: str) -> None:
         return NAME.get()
 
     task = tasks.start(who(), name="who", fresh_context=fresh)
-    await tasks.settle(5)
+    await tasks.wait_idle(5)
 
     assert task.result() == seen
 
@@ -104,7 +104,7 @@ async def test_what_is_to_happen_later_happens_once_and_not_after_the_end() -> N
     happened: list[str] = []
 
     tasks.later(0.0, lambda: happened.append("soon"), name="soon")
-    await tasks.settle(5)
+    await tasks.wait_idle(5)
     tasks.later(60.0, lambda: happened.append("never"), name="never")
     await tasks.close(5)
 

@@ -235,7 +235,9 @@ async def test_a_question_that_waits_no_more_shows_why_and_offers_nothing(
     message_id = await stage.outlet.ask(asked)
     by = stage.owner if answered else None
 
-    await stage.outlet.settle(replace(asked, message_id=message_id), Settlement("Plum @here", by))
+    await stage.outlet.show_settlement(
+        replace(asked, message_id=message_id), Settlement("Plum @here", by)
+    )
 
     if not isinstance(stage, TerminalStage):  # paper cannot be edited
         assert stage.choices() == []

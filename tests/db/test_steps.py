@@ -38,7 +38,7 @@ async def database(database_settings: DatabaseSettings) -> AsyncIterator[Watched
 async def writer(database: Database) -> AsyncIterator[StepWriter]:
     tasks = Tasks()
     yield StepWriter(database, tasks)
-    await tasks.settle(5)
+    await tasks.wait_idle(5)
     assert not len(tasks)
 
 
@@ -313,7 +313,7 @@ async def test_two_processes_write_one_number_and_one_of_them_is_refused(
                 for seq in range(40)
             ]
         )
-        await tasks.settle(5)
+        await tasks.wait_idle(5)
 
     refused = [error for error in raised if error is not None]
     assert len(refused) == 20

@@ -186,7 +186,7 @@ class FakeOutlet:
                 self.questions.append(confirmation)
         return confirmation.message_id or f"question-{len(self.questions)}"
 
-    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+    async def show_settlement(self, question: Confirmation, settlement: Settlement) -> None:
         """Remember what became of a question."""
         self.settled[question.id] = settlement
         self.stir()

@@ -12,7 +12,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.utils import get_cwidth
 
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.platforms.terminal.people import DEFAULT_NAME
 from bot.platforms.terminal.terminal import Terminal
 from bot.values import Identity

@@ -41,7 +41,7 @@ USERS = 12
 SAMPLE_SECONDS = 5.0
 #: No fault begins so shortly before the end of a chapter.
 QUIET_SECONDS = 45.0
-SETTLE_SECONDS = 180.0
+IDLE_SECONDS = 180.0
 #: A process that has just started has not loaded everything yet.
 WARM_SECONDS = 30.0
 MOST_EXIT_SECONDS = 8.0
@@ -165,7 +165,7 @@ class Soak:
                 delay = seconds * number / messages
                 group.create_task(self._later(delay, "", partial(side.talk.send, token)))
         for side in self.sides:
-            await self._settle(side)
+            await self._wait_idle(side)
             tallies = self.progress.tallies.setdefault(side.name, [])
             tallies.append(asdict(side.talk.close()))
 
@@ -209,9 +209,9 @@ class Soak:
             with full(self.disk):
                 await asyncio.sleep(20)
 
-    async def _settle(self, side: Side) -> None:
+    async def _wait_idle(self, side: Side) -> None:
         """Wait until nothing is under way; what is then still there is stuck."""
-        deadline = time.monotonic() + SETTLE_SECONDS
+        deadline = time.monotonic() + IDLE_SECONDS
         while left := await side.unfinished():
             if time.monotonic() > deadline:
                 self.progress.stuck.append(f"{side.name}: {left}")

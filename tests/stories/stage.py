@@ -178,17 +178,17 @@ class Stage:
         await self.outlet.card_shows(run.id, status)
         return await self.run_of(word)
 
-    async def settled(self, key: str, status: str) -> None:
+    async def reaches(self, key: str, status: str) -> None:
         """Wait until an item of the outbox has this status and is not being sent."""
 
-        async def is_settled() -> bool:
+        async def has_reached() -> bool:
             async with self.bot.database.snapshot() as tx:
                 item = await outbox.get(tx, key)
             if item is None or item.status != status or key in self.bot.announcements.under_way:
                 return False
             return item.attempts > 0 or status == "waiting"
 
-        await eventually(is_settled, f"{key} is {status}")
+        await eventually(has_reached, f"{key} is {status}")
 
     async def make_due(self, key: str) -> None:
         """Let the waiting time of an item be over."""

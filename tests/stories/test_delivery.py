@@ -17,7 +17,7 @@ async def test_a_result_for_someone_who_is_away_waits_for_the_next_chat(database
         outlet.absent.add(ALICE)
         await it.command(ALICE, "/subagents spawn Work")
         run = await it.ended("Work", RunStatus.COMPLETED)
-        await it.settled(run.id, "waiting")
+        await it.reaches(run.id, "waiting")
         assert outlet.announcements == []
         outlet.absent.clear()
         await it.bot.announcements.deliver_waiting(ALICE)
@@ -32,7 +32,7 @@ async def test_a_send_that_failed_is_tried_again_under_the_same_key(database_url
     async with stage(database_url, a_run(), outlet=outlet) as it:
         await it.command(ALICE, "/subagents spawn Work")
         run = await it.ended("Work", RunStatus.COMPLETED)
-        await it.settled(run.id, "pending")
+        await it.reaches(run.id, "pending")
         await it.make_due(run.id)
         await it.bot.announcements.sweep()
         told = await outlet.announced(run.id)
@@ -51,10 +51,10 @@ async def test_a_send_of_unknown_fate_is_repeated_once_marked_and_never_again(
     async with stage(database_url, a_run(), outlet=outlet) as it:
         await it.command(ALICE, "/subagents spawn Work")
         run = await it.ended("Work", RunStatus.COMPLETED)
-        await it.settled(run.id, "pending")
+        await it.reaches(run.id, "pending")
         await it.make_due(run.id)
         await it.bot.announcements.sweep()
-        await it.settled(run.id, "blocked")
+        await it.reaches(run.id, "blocked")
         await it.bot.announcements.sweep()
 
         assert [told.maybe_repeated for told in outlet.announcements] == [False, True]
@@ -68,7 +68,7 @@ async def test_a_place_that_is_gone_blocks_the_result_visibly_and_it_can_be_retr
     async with stage(database_url, a_run(), outlet=outlet) as it:
         await it.command(ALICE, "/subagents spawn Work")
         run = await it.ended("Work", RunStatus.COMPLETED)
-        await it.settled(run.id, "blocked")
+        await it.reaches(run.id, "blocked")
         listed = await it.command(ALICE, "/subagents list")
         again = await it.command(ALICE, f"/subagents retry {run.id}")
         await it.bot.announcements.sweep()
@@ -84,7 +84,7 @@ async def test_a_blocked_result_can_be_dismissed_and_still_be_read(database_url:
     async with stage(database_url, a_run(), outlet=outlet) as it:
         await it.command(ALICE, "/subagents spawn Work")
         run = await it.ended("Work", RunStatus.COMPLETED)
-        await it.settled(run.id, "blocked")
+        await it.reaches(run.id, "blocked")
         await it.command(ALICE, f"/subagents dismiss {run.id}")
         listed = await it.command(ALICE, "/subagents list")
         info = await it.command(ALICE, f"/subagents info {run.id}")

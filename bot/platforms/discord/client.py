@@ -19,7 +19,7 @@ from bot.platforms.discord import portal
 from bot.platforms.discord.limits import Breaker, use_buckets
 from bot.platforms.discord.people import DiscordAccessPolicy
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 
 log = logging.getLogger(__name__)
 

@@ -30,10 +30,10 @@ from bot.platforms.discord.people import (
     place_of,
     user_of,
 )
-from bot.platforms.discord.questions import settle_there
+from bot.platforms.discord.questions import show_settlement
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.platforms.messages import message_key
 from bot.platforms.messaging.catch_up import CatchUp
 from bot.platforms.messaging.intake import (
@@ -49,7 +49,7 @@ from bot.values import Place
 log = logging.getLogger(__name__)
 
 #: Grace period for messages in progress after the gateway has closed.
-SETTLE_SECONDS = 5.0
+GRACE_SECONDS = 5.0
 KNOWN_CHANNELS = 1_000
 
 HIDDEN = (
@@ -110,7 +110,7 @@ class DiscordIntake:
         finally:
             for task in beside:
                 task.cancel()
-            await self._client.access.settle(SETTLE_SECONDS)
+            await self._client.access.wait_idle(GRACE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,10 +313,10 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
         except DeliveryError as error:
             log.warning("The reply to message %s is lost: %s", place.message, error)
 
-    async def _settle(self, message: ReceivedOnDiscord, reply: CommandReply) -> None:
+    async def _show_settlement(self, message: ReceivedOnDiscord, reply: CommandReply) -> None:
         incoming = message.incoming
         settlement = Settlement(reply.chosen or incoming.text, incoming.user)
-        await settle_there(self._sender, message.channel, reply.answered, settlement)
+        await show_settlement(self._sender, message.channel, reply.answered, settlement)
 
 
 def opens_thread(settings: DiscordSettings, channel: object) -> bool:

@@ -19,7 +19,7 @@ from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.people import identity_of, place_of, user_of
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.texts import IN_FILE
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.platforms.messaging.intake import DONE_ALREADY, TROUBLE, AccessRefusal, outcome
 from bot.values import Identity, Place
 

@@ -34,7 +34,7 @@ from bot.platforms.discord.messages import (
     text_of,
 )
 from bot.platforms.discord.people import PLATFORM, identity_of
-from bot.platforms.discord.questions import row_for, settle_there
+from bot.platforms.discord.questions import row_for, show_settlement
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.discord.texts import parts_of
@@ -171,11 +171,11 @@ class DiscordOutlet(MessagingOutlet):
 
         return say
 
-    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+    async def show_settlement(self, question: Confirmation, settlement: Settlement) -> None:
         """Mark a question as settled, with the reason; a question that is not found is skipped."""
         place = question.place
         for channel in dict.fromkeys((place.thread, place.channel)):
-            if channel and await settle_there(self._sender, channel, question.id, settlement):
+            if channel and await show_settlement(self._sender, channel, question.id, settlement):
                 return
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:

@@ -48,7 +48,7 @@ async def open_discord(settings: DiscordSettings, *, receives: bool) -> AsyncIte
         try:
             yield Discord(outlet, intake)
         finally:
-            await tasks.settle(LAST_WORDS_SECONDS)
+            await tasks.wait_idle(LAST_WORDS_SECONDS)
             await tasks.close()
 
 

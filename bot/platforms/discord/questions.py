@@ -77,18 +77,18 @@ class AnswerButton(DynamicButton, template=r"ask:(?P<key>[a-z0-9]{1,8}):(?P<id>[
         reply = await stored_reply(admitted, asked, thinking=False)
         assert reply is not None, "Every answer is answered."
         if not reply.refused:
-            await self._settle(admitted)
+            await self._show_settlement(admitted)
         elif admitted.shared:
             return  # another process has taken the same click
         await show(admitted, reply)
 
-    async def _settle(self, admitted: AdmittedInteraction) -> None:
+    async def _show_settlement(self, admitted: AdmittedInteraction) -> None:
         interaction, question = admitted.interaction, admitted.interaction.message
         assert question is not None, "Only messages have buttons."
         note = _note(admitted.user.account, self.label, self.key)
         # Not through the interaction, which may have expired while the answer was processed.
         sender = Sender(interaction.client)
-        await _settle(sender, str(interaction.channel_id), question, note)
+        await _show_note(sender, str(interaction.channel_id), question, note)
 
 
 def row_for(confirmation: Confirmation) -> Row:
@@ -112,7 +112,7 @@ class Settled(Unkept, discord.ui.LayoutView):
         self.add_item(box.add_item(discord.ui.TextDisplay(note)))
 
 
-async def settle_there(sender: Sender, channel: str, asked: str, settlement: Settlement) -> bool:
+async def show_settlement(sender: Sender, channel: str, asked: str, settlement: Settlement) -> bool:
     """Settle a question among the newest messages of a channel; return True if it was found."""
     try:
         newest = await sender.newest(channel, LOOKED_THROUGH)
@@ -134,7 +134,7 @@ async def settle_there(sender: Sender, channel: str, asked: str, settlement: Set
     if settlement.by is not None:
         note = _note(settlement.by.account, settlement.chosen, settlement.key)
     for message in found:
-        await _settle(sender, channel, message, note)
+        await _show_note(sender, channel, message, note)
     return bool(found)
 
 
@@ -142,7 +142,7 @@ def _note(account: str, label: str, key: str = "") -> str:
     return decision(f"<@{account}>", harmless(inline(label, MOST_OF_ANSWER)) or "…", key)
 
 
-async def _settle(sender: Sender, channel: str, question: discord.Message, note: str) -> None:
+async def _show_note(sender: Sender, channel: str, question: discord.Message, note: str) -> None:
     """Replace the buttons of a question with a note about the answer."""
     if question.flags.components_v2:
         draft = Draft(view=Settled(question, note))

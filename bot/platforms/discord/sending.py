@@ -118,7 +118,7 @@ class Sender:
         target = _number(channel)
         # Discord drops a message with the nonce of an earlier one; a nonce has up to 25 characters.
         nonce = hashlib.blake2s(f"{key} in {channel}".encode(), digest_size=12).hexdigest()
-        async with self._posting.turn(channel):
+        async with self._posting.lock(channel):
             return await self._ask(lambda: self._write(target, draft, nonce=nonce))
 
     async def post_rest(

@@ -12,7 +12,7 @@ from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import Outlet
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.platforms.messages import Missed, PastMessage, Quoted
 from bot.platforms.messaging.intake import incoming_of
 from bot.values import Place

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from bot.errors import BotError, DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.pacing import Queues
 from bot.platforms.messaging.recent import Recent
@@ -34,7 +34,7 @@ REMEMBERED = 10_000
 STORE_PAUSES = (1.0, 2.0, 5.0, 10.0, 15.0, *(20.0,) * 14)
 
 #: Longest wait of a change of a message until the messages at hand are stored.
-SETTLED_SECONDS = 10.0
+GRACE_SECONDS = 10.0
 
 AGAIN = "I try again by myself for a few minutes, so do not send it twice."
 GIVEN_UP = "I could not take what you said: {reason} Please send it again later."
@@ -91,7 +91,7 @@ class Deduplicator:
 
     @contextmanager
     def tracking(self) -> Iterator[None]:
-        """Let `settle` wait for the task that executes this block."""
+        """Let `wait_idle` wait for the task that executes this block."""
         task = asyncio.current_task()
         assert task is not None, "Only a task can be tracked."
         self._under_way.add(task)
@@ -100,7 +100,7 @@ class Deduplicator:
         finally:
             self._under_way.discard(task)
 
-    async def settle(self, seconds: float) -> None:
+    async def wait_idle(self, seconds: float) -> None:
         """Wait until the tracked tasks have finished, at most `seconds`."""
         if pending := set(self._under_way):
             await asyncio.wait(pending, timeout=seconds)
@@ -203,7 +203,7 @@ class MessageReceiver(ABC, Generic[MessageT]):
         """Pass on that a message was edited, or deleted for `None`, once it is stored."""
 
         async def changed() -> None:
-            await self._deduplicator.settle(SETTLED_SECONDS)
+            await self._deduplicator.wait_idle(GRACE_SECONDS)
             try:
                 await patiently(partial(self.inbound.changed, place, text))
             except BotError as error:
@@ -243,13 +243,13 @@ class MessageReceiver(ABC, Generic[MessageT]):
     async def _handle(self, message: MessageT) -> None:
         """Pass a message to the core and send its immediate answer, if any."""
         with self._deduplicator.tracking():
-            async with self._queues.turn(message.queue):
+            async with self._queues.lock(message.queue):
                 try:
                     reply = await self._store(message)
                     if reply is not None:
                         await self._answer(message, reply)
                         if reply.answered:
-                            await self._settle(message, reply)
+                            await self._show_settlement(message, reply)
                 except Exception:
                     log.exception("The %s could not be handled", message.incoming.event_id)
                     if message.addressed:
@@ -344,5 +344,5 @@ class MessageReceiver(ABC, Generic[MessageT]):
         """
 
     @abstractmethod
-    async def _settle(self, message: MessageT, reply: CommandReply) -> None:
+    async def _show_settlement(self, message: MessageT, reply: CommandReply) -> None:
         """Show the answer to a question that a message answered. Never raises."""

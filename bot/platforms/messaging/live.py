@@ -187,11 +187,11 @@ class GrowingReply(ABC, Generic[DraftT]):
     async def _finish_first(self, markdown: str) -> None:
         """Show the final text of the first message, below all cards of the turn."""
         if self._covered:
-            await self._pace.turn(final=True)
+            await self._pace.wait(final=True)
             await self._message.move_down(self._draft(markdown))
             self._shown = markdown
         elif markdown != self._shown:
-            await self._pace.turn(final=True)
+            await self._pace.wait(final=True)
             await self._message.show(self._draft(markdown), final=True)
             self._shown = markdown
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Pace(Protocol):
     """Limits the rate of sends, for one message or for many messages together."""
 
-    async def turn(self, *, final: bool) -> None:
+    async def wait(self, *, final: bool) -> None:
         """Wait until a send may start.
 
         Args:
@@ -54,7 +54,7 @@ class Spacing:
         self._sleep = sleep
         self._due = float("-inf")
 
-    async def turn(self, *, final: bool) -> None:
+    async def wait(self, *, final: bool) -> None:
         """Wait until a send may start; the final send may start at once."""
         while not final and (left := self._due - self._now()) > 0:
             await self._sleep(left)
@@ -113,7 +113,7 @@ class Paced(Generic[T]):
 
     async def _work(self) -> None:
         while self._newest is not None:
-            await self._pace.turn(final=False)
+            await self._pace.wait(final=False)
             newest, self._newest = self._newest, None
             self._in_flight = True
             try:
@@ -131,8 +131,8 @@ class Queues:
     """Runs requests with the same key one after another, in order of arrival.
 
     Args:
-        seconds: The longest wait for a turn; `None` for no limit. Afterwards the request fails,
-            because its sender has to know that it was not sent.
+        seconds: The longest wait for earlier requests; `None` for no limit. Afterwards the request
+            fails, because its sender has to know that it was not sent.
     """
 
     def __init__(self, seconds: float | None = QUEUE_SECONDS) -> None:
@@ -140,8 +140,8 @@ class Queues:
         self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def turn(self, key: Hashable) -> AsyncIterator[None]:
-        """Wait for a turn and release it at the end of the block.
+    async def lock(self, key: Hashable) -> AsyncIterator[None]:
+        """Let no other request with this key run during the block, and wait for earlier ones.
 
         Raises:
             DeliveryError: The earlier requests take too long.

@@ -95,10 +95,10 @@ class PendingOutlet:
         assert self._outlet is not None, "It is set before the event."
         return await self._outlet.ask(confirmation)
 
-    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+    async def show_settlement(self, question: Confirmation, settlement: Settlement) -> None:
         """Show the outcome of a question that is closed. Never raises."""
         if self._outlet is not None:
-            await self._outlet.settle(question, settlement)
+            await self._outlet.show_settlement(question, settlement)
 
     async def post(self, place: Place, owner: Identity, text: str) -> Delivered:
         """Post a text in a place for all who read there, without a ping, and nowhere else.

@@ -61,7 +61,7 @@ class RequestBudget:
         self._counted = now()
         self._waiting: list[_Ticket] = []
 
-    async def turn(self, *, urgent: Callable[[], bool] = _always) -> None:
+    async def wait(self, *, urgent: Callable[[], bool] = _always) -> None:
         """Wait until one more request may be sent, and count it."""
         ticket = _Ticket(urgent)
         self._waiting.append(ticket)
@@ -134,9 +134,9 @@ class BudgetedPace(Pace):
         self._limits = limits
         self._urgent = urgent
 
-    async def turn(self, *, final: bool) -> None:
+    async def wait(self, *, final: bool) -> None:
         """Wait until a send may start."""
         spacing, budget = self._limits()
-        await spacing.turn(final=final)
+        await spacing.wait(final=final)
         if budget is not None:
-            await budget.turn(urgent=_always if final else self._urgent)
+            await budget.wait(urgent=_always if final else self._urgent)

@@ -196,7 +196,7 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         below = more_button(reply)
         await self._receiver.outlet.answers.say(place, account, reply.text, below=below)
 
-    async def _settle(self, message: ReceivedOnSlack, reply: CommandReply) -> None:
+    async def _show_settlement(self, message: ReceivedOnSlack, reply: CommandReply) -> None:
         shown = reply.text
         if reply.chosen:
             shown = decision(await self._receiver.outlet.names.of(message.user), reply.chosen)

@@ -11,7 +11,7 @@ from slack_bolt.async_app import AsyncAck
 
 from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply, Incoming
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.platforms.messaging.intake import TROUBLE, outcome
 from bot.platforms.slack import blocks
 from bot.platforms.slack.clients import Clients, Installed

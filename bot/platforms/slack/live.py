@@ -278,13 +278,13 @@ class SlackReply(GrowingReply[Draft]):
 
     async def _extend(self, shown: str, text: str) -> bool:
         """Extend the stream from one text to another; return False if it had to be abandoned."""
-        markdown = await made_harmless(texts.settled(text), growing=True)
+        markdown = await made_harmless(texts.stable_part(text), growing=True)
         if not markdown.startswith(shown):
             await self._leave_stream("what was shown of it has changed")
             return False
         if len(markdown) > texts.MOST_CHARACTERS:
             # `finish` divides the text into messages.
-            markdown = texts.settled(markdown[: texts.MOST_CHARACTERS])
+            markdown = texts.stable_part(markdown[: texts.MOST_CHARACTERS])
         more = markdown[len(shown) :]
         if not more.strip():
             return True

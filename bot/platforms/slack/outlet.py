@@ -170,7 +170,7 @@ class SlackOutlet(MessagingOutlet):
         self._questions[confirmation_id] = None
         draft = Draft(blocks=blocks.answered_blocks(shown.mrkdwn, outcome), mrkdwn=shown.mrkdwn)
         try:
-            await self.budgets.edits[shown.place.workspace].turn()
+            await self.budgets.edits[shown.place.workspace].wait()
             await self.sender.edit(shown.place, shown.message_id, draft)
         except DeliveryError as error:
             log.info("A question was answered and still has its buttons: %s", error)
@@ -253,7 +253,7 @@ class SlackOutlet(MessagingOutlet):
 
         return say
 
-    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+    async def show_settlement(self, question: Confirmation, settlement: Settlement) -> None:
         """Show the outcome of a closed question; skip a question without a known message."""
         shown = await self._shown(question) if question.message_id else None
         outcome = settlement.chosen

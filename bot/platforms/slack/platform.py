@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from bot.errors import BotError
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.platforms.messaging.catch_up import CatchUp
 from bot.platforms.slack import sockets, web
 from bot.platforms.slack.bolt import bolt_app
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 #: Grace period for the last edits at shutdown, in seconds: longer than `edit_seconds`.
 LAST_WORDS_SECONDS = 3.5
 #: Grace period for received messages in flight when the intake stops, in seconds.
-SETTLE_SECONDS = 3.0
+GRACE_SECONDS = 3.0
 #: The least time between two places of a catch-up, in seconds: Slack accepts 50 such requests a
 #: minute.
 PAUSE_SECONDS = 1.3
@@ -86,7 +86,7 @@ class SlackIntake:
         app = bolt_app(receiver, messages, self.settings, self.session)
         catch_up = CatchUp(messages, self.outlet, inbound, pause_seconds=self.pause_seconds)
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(receiver.reception.settle, SETTLE_SECONDS)
+            stack.push_async_callback(receiver.reception.wait_idle, GRACE_SECONDS)
             if self.settings.mode == "socket":
                 messages.socket = await stack.enter_async_context(
                     sockets.connected(
@@ -169,6 +169,6 @@ async def open_platform(
         try:
             yield Slack(outlet, intake)
         finally:
-            await tasks.settle(LAST_WORDS_SECONDS)
+            await tasks.wait_idle(LAST_WORDS_SECONDS)
             outlet.status.close()
             await tasks.close()

@@ -149,7 +149,7 @@ class Sender:
             RefusedError: Slack refuses the message in this place.
             DeliveryError: The message cannot be sent now, or its fate is unknown.
         """
-        async with self._posting.turn(thread_of(place)):
+        async with self._posting.lock(thread_of(place)):
             answer = await self._send(
                 place,
                 draft,
@@ -308,7 +308,7 @@ class Sender:
             DeliveryError: The stream cannot be started now, or its fate is unknown.
         """
         home = owner.workspace if owner.workspace.startswith("T") else team_of(place.workspace)
-        async with self._posting.turn(thread_of(place)):
+        async with self._posting.lock(thread_of(place)):
             answer = await self.ask(
                 place.workspace,
                 AsyncWebClient.chat_startStream,

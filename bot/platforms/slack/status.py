@@ -229,7 +229,7 @@ class Status:
         """Clear the status that a crashed process left in threads, at the rate of edits."""
         budget = RequestBudget(EDITS_PER_MINUTE)
         for place in dict.fromkeys(thread_of(each) for each in places if each.thread):
-            await budget.turn()
+            await budget.wait()
             thread = self._of(place)
             thread.shown = {Ability.STATUS: THINKING, Ability.SESSION: PROCESSING}
             self._tell(thread)

@@ -98,7 +98,7 @@ def whole_words(text: str) -> str:
     return text[:end]
 
 
-def settled(text: str) -> str:
+def stable_part(text: str) -> str:
     """Return the part of a growing text that later text will not change, without thoughts."""
     said = _THOUGHT.sub("", text)
     return said if said != text else whole_words(text)

@@ -106,7 +106,7 @@ async def serve(
         yield f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     finally:
         server.should_exit = True
-        await tasks.settle(limits.stop_seconds + 1.0)
+        await tasks.wait_idle(limits.stop_seconds + 1.0)
         await tasks.close()
         if pending := set(server.server_state.tasks):  # cancelled requests
             await asyncio.wait(pending, timeout=1.0)

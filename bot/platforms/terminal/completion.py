@@ -7,7 +7,7 @@ from prompt_toolkit.document import Document
 
 from bot.agent.sanitizer import one_line
 from bot.conversations.command_lines import GROUPS, ArgumentKind, CommandGroup, CommandSpec
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.texts import number_of
 from bot.values import short

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.errors import BotError, DeliveryError
 from bot.platforms.base import CommandReply, Incoming
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.platforms.terminal.people import identity_of, place_of
 from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.surface import Notice, Surface

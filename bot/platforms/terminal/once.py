@@ -8,7 +8,7 @@ from typing import TextIO
 
 from bot.agent.sanitizer import safe_markdown
 from bot.platforms.base import Announcement, CommandReply, RunCard
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.platforms.terminal.listener import LineHandler, OnPresent
 from bot.platforms.terminal.outlet import TerminalOutlet
 from bot.platforms.terminal.people import PLATFORM, identity_of
@@ -142,7 +142,7 @@ class OneMessage:
         """True if the message or a run that it started failed."""
         return self._output.failed
 
-    async def run(self, inbound: InboundHandler, *, settle_seconds: float = 2.0) -> None:
+    async def run(self, inbound: InboundHandler, *, idle_seconds: float = 2.0) -> None:
         """Send the message and wait for its answer and the results of its runs."""
         listener = LineHandler(inbound, self._state, self._output, self._on_present)
         try:
@@ -150,7 +150,7 @@ class OneMessage:
             replied = self._state.next_reply()
             if await listener.take(self._text):
                 await replied()
-            await everything_was_said(self._state, settle_seconds=settle_seconds)
+            await everything_was_said(self._state, idle_seconds=idle_seconds)
         finally:
             self._state.leave()
         if self._as_json:

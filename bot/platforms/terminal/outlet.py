@@ -117,7 +117,7 @@ class TerminalOutlet:
         self._state.add_question(confirmation)
         return ""
 
-    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+    async def show_settlement(self, question: Confirmation, settlement: Settlement) -> None:
         """Close a question; notify its owner if it was settled without an answer."""
         if self._state.drop_question(question.id) and settlement.by is None:
             await self.tell(question.place, question.owner, unanswered(question, settlement))

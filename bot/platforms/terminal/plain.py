@@ -90,11 +90,11 @@ def plain_text(item: Printable) -> str:
             return safe_markdown("\n".join(lines))
 
 
-async def everything_was_said(state: TerminalState, *, settle_seconds: float) -> None:
+async def everything_was_said(state: TerminalState, *, idle_seconds: float) -> None:
     """Wait until all replies and runs have ended and the ended runs are announced.
 
     Silent runs are never announced and cannot be distinguished here. So the wait for announcements
-    ends after `settle_seconds` without activity; a later announcement is stored for the user's next
+    ends after `idle_seconds` without activity; a later announcement is stored for the user's next
     chat.
     """
     while True:
@@ -103,7 +103,7 @@ async def everything_was_said(state: TerminalState, *, settle_seconds: float) ->
         if not missing:
             return
         try:
-            async with asyncio.timeout(settle_seconds):
+            async with asyncio.timeout(idle_seconds):
                 await state.until(
                     lambda: _under_way(state) or len(state.unannounced) < missing  # noqa: B023
                 )

@@ -21,7 +21,7 @@ class _PrintJob:
     done: asyncio.Future[None]
     as_shown: Callable[[], None] | None
 
-    def settle(self, error: DeliveryError | None = None) -> None:
+    def finish(self, error: DeliveryError | None = None) -> None:
         """Complete the future of the item, with `error` if given, unless it is done."""
         if self.done.done():
             return
@@ -65,7 +65,7 @@ class Printer:
         finally:
             while not self._items.empty():
                 if (job := self._items.get_nowait()) is not None:
-                    job.settle(_left())
+                    job.finish(_left())
 
     async def _deliver(self, job: _PrintJob) -> None:
         if job.done.cancelled():
@@ -84,11 +84,11 @@ class Printer:
                 output.flush()
         except Exception:
             log.exception("Something could not be shown")
-            job.settle(DeliveryError("This could not be shown on the terminal; the log says why."))
+            job.finish(DeliveryError("This could not be shown on the terminal; the log says why."))
         else:
-            job.settle()
+            job.finish()
         finally:
-            job.settle(_left())
+            job.finish(_left())
 
 
 async def lay_out(text: str, width: int) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from bot.platforms.base import RunCard
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.platforms.terminal.completion import CommandCompleter
 from bot.platforms.terminal.listener import LineHandler, OnPresent
 from bot.platforms.terminal.live import live_region

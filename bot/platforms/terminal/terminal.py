@@ -4,7 +4,7 @@ import os
 import sys
 from typing import TextIO
 
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.platforms.terminal.listener import LineHandler, OnPresent
 from bot.platforms.terminal.outlet import TerminalOutlet
 from bot.platforms.terminal.people import DEFAULT_NAME, PLATFORM, identity_of
@@ -22,7 +22,7 @@ class Terminal:
         stdin: The input of a pipe.
         stdout: The output of a pipe.
         interactive: Whether a user sits at the terminal; detected if not given.
-        settle_seconds: How long a pipe waits without activity for announcements that may never
+        idle_seconds: How long a pipe waits without activity for announcements that may never
             come.
 
     Attributes:
@@ -43,7 +43,7 @@ class Terminal:
         stdin: TextIO | None = None,
         stdout: TextIO | None = None,
         interactive: bool | None = None,
-        settle_seconds: float = 2.0,
+        idle_seconds: float = 2.0,
     ) -> None:
         self._user = identity_of(name)
         self._model_name = model_name
@@ -54,7 +54,7 @@ class Terminal:
             dumb = os.environ.get("TERM", "") in {"dumb", "unknown"}
             interactive = self._stdin.isatty() and self._stdout.isatty() and not dumb
         self.interactive = interactive
-        self._settle_seconds = settle_seconds
+        self._settle_seconds = idle_seconds
         self._state = TerminalState()
         self.outlet = TerminalOutlet(self._state)
 
@@ -81,6 +81,6 @@ class Terminal:
                     await replied()
                 if listener.left:
                     return
-            await everything_was_said(self._state, settle_seconds=self._settle_seconds)
+            await everything_was_said(self._state, idle_seconds=self._settle_seconds)
         finally:
             self._state.leave()

@@ -53,7 +53,7 @@ async def test_at_whatever_moment_it_is_cancelled_it_ends_and_can_be_taken_up_ag
             if work.done():
                 break
             work.cancel()
-        await tasks.settle(5)
+        await tasks.wait_idle(5)
 
         assert work.cancelled(), f"it went on after {ticks} ticks"
         assert len(tasks) == 0, "a tool went on"

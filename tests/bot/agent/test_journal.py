@@ -41,7 +41,7 @@ async def journal(
         now=clock,
         seconds_used=lambda: 12.5,
     )
-    await tasks.settle(5)
+    await tasks.wait_idle(5)
 
 
 async def test_counts_and_working_time_stand_in_the_row_of_the_run(

@@ -243,7 +243,7 @@ async def test_a_tool_that_ignores_being_cancelled_is_left_behind_and_reported(
     assert (hung.cancelled.is_set(), len(box.tasks)) == (True, 1)
     assert "The tool look ignores being cancelled" in caplog.text
     hung.released.set()
-    await box.tasks.settle(5)
+    await box.tasks.wait_idle(5)
     assert len(box.tasks) == 0
 
 
@@ -257,7 +257,7 @@ async def test_work_that_is_cancelled_does_not_wait_for_a_tool_that_ignores_it(b
     assert work.cancelled()
     assert hung.cancelled.is_set()
     hung.released.set()
-    await box.tasks.settle(5)
+    await box.tasks.wait_idle(5)
 
 
 async def test_results_are_made_plain_and_cut_visibly(box: Box) -> None:

@@ -96,9 +96,9 @@ class Process:
         """The short texts that were sent."""
         return self.outlet.told
 
-    async def settled(self) -> list[str]:
+    async def started_turns(self) -> list[str]:
         """Return the ids of the turns that were started here."""
-        await self.tasks.settle(10)
+        await self.tasks.wait_idle(10)
         return [work_id for _, work_id, _ in self.engine.started]
 
 

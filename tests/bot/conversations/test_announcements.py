@@ -28,7 +28,7 @@ MINUTE = 60.0
 async def tasks() -> AsyncIterator[Tasks]:
     tasks = Tasks()
     yield tasks
-    await tasks.settle(5)
+    await tasks.wait_idle(5)
     assert not len(tasks)
 
 
@@ -217,7 +217,7 @@ async def test_a_sweep_sends_what_is_due_and_what_was_held_too_long_on_its_own_p
     clock.advance(2 * MINUTE)
 
     await said.sweep()
-    await tasks.settle(5)
+    await tasks.wait_idle(5)
 
     assert sorted(told.key for told in outlet.announcements) == sorted([held, due])
     assert (await stored.read_item(young)).status == "held"
@@ -241,7 +241,7 @@ async def test_processes_that_sweep_at_once_say_everything_once(
         ]
         for said in both * 2:
             await said.sweep()
-        await tasks.settle(10)
+        await tasks.wait_idle(10)
 
     assert sorted(told.key for told in outlet.announcements) == sorted(keys)
     assert not any(told.maybe_repeated for told in outlet.announcements)
@@ -305,7 +305,7 @@ async def test_a_process_that_was_stopped_in_a_send_does_not_cause_a_third_one(
 
     for said in (stopped, other):
         await said.sweep()
-    await tasks.settle(5)
+    await tasks.wait_idle(5)
 
     marks = [told.maybe_repeated for told in (*slow.announcements, *outlet.announcements)]
     assert marks == [False, True]

@@ -89,7 +89,7 @@ async def recover(process: Process, *, alive: tuple[str, ...] = ()) -> None:
     async with process.database.transaction() as tx:
         left = await durable.take_over(tx, [durable.worker_id, *alive], ["discord"])
     durable.carry_out_again(left)
-    await process.settled()
+    await process.started_turns()
 
 
 async def killed_after(process: Process, said: Incoming, commits: int) -> bool:

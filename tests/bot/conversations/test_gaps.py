@@ -137,7 +137,7 @@ async def test_a_missed_message_waits_while_this_process_is_busy_and_a_new_one_d
         missed = asyncio.ensure_future(receive(late(alice, "Missed", said_at=clock())))
         await asyncio.sleep(0)
         await receive(message(alice, "New"))
-        await process.settled()
+        await process.started_turns()
         waits = not missed.done()
         busy.by_id.popitem()
         await missed
@@ -154,7 +154,7 @@ async def test_of_a_missed_message_it_is_kept_when_it_was_said(
     async with opened(database_settings, clock) as process:
         said_at = clock() - timedelta(minutes=30)
         await process.orchestrator.receive(late(alice, "Hello", said_at=said_at))
-        (turn_id,) = await process.settled()
+        (turn_id,) = await process.started_turns()
         async with process.database.snapshot() as tx:
             turn = await turns.get(tx, turn_id)
 
@@ -186,7 +186,7 @@ async def test_a_message_that_was_delivered_and_is_fetched_is_one_turn(
         await process.orchestrator.receive(said)
         await process.orchestrator.receive(replace(said, said_at=clock()))
 
-        assert len(await process.settled()) == 1
+        assert len(await process.started_turns()) == 1
 
 
 def late(user: Identity, text: str, **changes: object) -> Incoming:

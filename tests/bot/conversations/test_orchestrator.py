@@ -49,7 +49,7 @@ async def test_a_message_is_stored_with_its_turn_and_the_turn_begins(
 
     assert await process.orchestrator.receive(raw) is None
 
-    (turn_id,) = await process.settled()
+    (turn_id,) = await process.started_turns()
     async with process.database.snapshot() as tx:
         turn = await turn_queries.get(tx, turn_id)
         text = await tx.scalar(select(messages.c.text))
@@ -65,7 +65,7 @@ async def test_messages_of_one_conversation_wait_for_their_turn_and_begin_in_ord
 ) -> None:
     for text in ("one", "two", "three"):
         await process.orchestrator.receive(message(alice, text))
-    (first,) = await process.settled()
+    (first,) = await process.started_turns()
 
     order = [first]
     for _ in range(2):
@@ -75,7 +75,7 @@ async def test_messages_of_one_conversation_wait_for_their_turn_and_begin_in_ord
             await turn_queries.end(tx, turn, status="done", now=clock())
         waiting = TurnWaiting(conversation_id=turn.conversation_id, platform=alice.platform)
         process.orchestrator.queue.on_turn_waiting(waiting)
-        order = await process.settled()
+        order = await process.started_turns()
 
     async with process.database.snapshot() as tx:
         joined = select(messages.c.text).join(turns, turns.c.message_id == messages.c.id)
@@ -93,10 +93,10 @@ async def test_a_message_that_cannot_be_stored_is_not_acknowledged_and_is_heard_
     with pytest.raises(OSError, match="down"):
         await process.orchestrator.receive(said)
 
-    assert (process.acknowledged, await process.settled()) == ([], [])
+    assert (process.acknowledged, await process.started_turns()) == ([], [])
     assert set((await stored.counts(TABLES)).values()) == {0}
     await process.orchestrator.receive(said)
-    assert len(await process.settled()) == 1
+    assert len(await process.started_turns()) == 1
 
 
 async def test_a_message_whose_commit_was_not_answered_is_not_taken_twice(
@@ -124,7 +124,7 @@ async def test_one_event_that_two_processes_hear_at_once_several_times_is_one_tu
             for each in processes * 2:
                 group.create_task(each.orchestrator.receive(said))
 
-        started = [turn for each in processes for turn in await each.settled()]
+        started = [turn for each in processes for turn in await each.started_turns()]
         counts = await Stored(processes[0].database, clock).counts(TABLES)
 
     assert len(started) == 1
@@ -159,7 +159,7 @@ async def test_first_messages_of_a_user_at_once_in_two_processes_are_one_convers
             for number, each in enumerate(processes * 3):
                 group.create_task(each.orchestrator.receive(message(alice, f"Hello {number}")))
 
-        started = [turn for each in processes for turn in await each.settled()]
+        started = [turn for each in processes for turn in await each.started_turns()]
         counts = await Stored(processes[0].database, clock).counts(TABLES)
 
     assert len(started) == 1
@@ -179,7 +179,7 @@ async def test_names_and_texts_that_no_database_takes_are_heard_all_the_same(
         said = await tx.scalar(select(messages.c.text))
     assert (name or "").startswith("Al\ufffdice\ufffdxxx")
     assert said == "He\ufffdllo\ufffd"
-    assert len(await process.settled()) == 1
+    assert len(await process.started_turns()) == 1
 
 
 async def test_nothing_is_stored_of_a_message_without_words_or_with_too_many(
@@ -202,7 +202,7 @@ async def test_the_turn_keeps_what_its_user_was_when_they_spoke(
 ) -> None:
     await process.orchestrator.receive(replace(message(alice, "Hello"), admin=admin))
 
-    (turn_id,) = await process.settled()
+    (turn_id,) = await process.started_turns()
     async with process.database.snapshot() as tx:
         turn = await turn_queries.get(tx, turn_id)
     assert turn is not None
@@ -339,7 +339,7 @@ async def test_a_model_is_chosen_for_one_conversation_and_given_back(
     async def model_of_next_turn(user: Identity) -> str:
         await process.orchestrator.receive(message(user, "Hello"))
         async with process.database.snapshot() as tx:
-            turn = await turn_queries.get(tx, (await process.settled())[-1])
+            turn = await turn_queries.get(tx, (await process.started_turns())[-1])
         assert turn is not None
         return turn.model
 
@@ -483,7 +483,7 @@ async def test_a_message_is_stored_before_its_files_are_fetched_and_answered_wit
     await process.orchestrator.receive(message(alice, "And this?"))
 
     conversation = await stored.conversation(alice)
-    assert await process.settled() == []
+    assert await process.started_turns() == []
     clock.advance(60)
     assert await stored.claim_turn(conversation) is not None
     async with process.database.snapshot() as tx:
@@ -547,7 +547,7 @@ async def test_where_several_have_spoken_a_user_needs_no_mention_for_a_short_tim
         assert not await orchestrator.overhear(heard)
         await orchestrator.receive(replace(message(alice, "Hello"), place=place))
         assert await orchestrator.overhear(replace(heard, event_id="another"))
-        (turn_id,) = await process.settled()
+        (turn_id,) = await process.started_turns()
         async with process.database.transaction() as tx:
             turn = await turn_queries.begin(tx, turn_id, worker_id="w", now=clock())
             assert turn is not None

@@ -25,7 +25,7 @@ class Narrow:
             return number
 
         self.tasks[name] = asyncio.ensure_future(enter())
-        await settle()
+        await let_tasks_run()
         return self.tasks[name]
 
     async def cancel(self, name: str) -> None:
@@ -34,7 +34,7 @@ class Narrow:
             await self.tasks[name]
 
 
-async def settle() -> None:
+async def let_tasks_run() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -96,7 +96,7 @@ async def test_turns_go_first_and_each_kind_in_its_order() -> None:
 
     for background in (False, False, False, True):
         narrow.gate.leave(background=background)
-        await settle()
+        await let_tasks_run()
 
     assert narrow.let_in == ["turn 1", "turn 2", "turn 3", "run 1", "run 2"]
 
@@ -117,7 +117,7 @@ async def test_who_is_cancelled_while_waiting_holds_nobody_up() -> None:
 
     await narrow.cancel("second")
     narrow.gate.leave(background=True)
-    await settle()
+    await let_tasks_run()
 
     assert narrow.let_in == ["first", "third"]
 
@@ -129,7 +129,7 @@ async def test_who_is_cancelled_in_the_moment_of_being_let_in_passes_the_room_on
 
     narrow.gate.leave(background=True)
     await narrow.cancel("second")
-    await settle()
+    await let_tasks_run()
 
     assert narrow.let_in == ["first", "third"]
 
@@ -161,7 +161,7 @@ async def _play(moves: list[str]) -> None:
                 gate.answered()
             case "cancel" if waiting:
                 waiting[-1][1].cancel()
-        await settle()
+        await let_tasks_run()
         going += [(kind, t.result()) for kind, t in waiting if t.done() and not t.cancelled()]
         waiting = [(kind, t) for kind, t in waiting if not t.done()]
         turns = sum(not kind for kind, _ in going)

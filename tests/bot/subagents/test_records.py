@@ -281,7 +281,7 @@ async def take_steps(database: Database, run: Run) -> None:
                 now=run.created_at,
             )
         )
-    await tasks.settle(5)
+    await tasks.wait_idle(5)
 
 
 async def test_a_log_shows_the_steps_of_a_run_at_work_and_the_same_when_it_is_over(

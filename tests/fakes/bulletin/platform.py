@@ -21,7 +21,7 @@ from bot.platforms.base import (
     Settlement,
     not_kept,
 )
-from bot.platforms.inbound import InboundHandler
+from bot.platforms.handler import InboundHandler
 from bot.platforms.messages import PastMessage, message_key
 from bot.platforms.messaging.cards import CardMessage
 from bot.platforms.messaging.intake import (
@@ -49,7 +49,7 @@ PLATFORM = "bulletin"
 BOT = "retinue"
 MOST_CHARACTERS = 1_000
 EDIT_SECONDS = 0.0
-SETTLE_SECONDS = 1.0
+GRACE_SECONDS = 1.0
 
 
 @contextmanager
@@ -233,7 +233,7 @@ class BulletinOutlet(MessagingOutlet):
         self.questions[confirmation.id] = replace(confirmation, message_id=message_id)
         return message_id
 
-    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+    async def show_settlement(self, question: Confirmation, settlement: Settlement) -> None:
         """Replace the buttons of a question by its outcome."""
         outcome = safe_markdown(settlement.chosen)
         if settlement.by is not None:
@@ -317,11 +317,11 @@ class BulletinReceiver(MessageReceiver[ReceivedMessage]):
         except DeliveryError as error:
             log.warning("The reply to %s is lost: %s", incoming.event_id, error)
 
-    async def _settle(self, message: ReceivedMessage, reply: CommandReply) -> None:
+    async def _show_settlement(self, message: ReceivedMessage, reply: CommandReply) -> None:
         incoming = message.incoming
         if question := self._outlet.questions.get(reply.answered):
             settlement = Settlement(reply.chosen or incoming.text, incoming.user)
-            await self._outlet.settle(question, settlement)
+            await self._outlet.show_settlement(question, settlement)
 
 
 class BulletinIntake:
@@ -348,7 +348,7 @@ class BulletinIntake:
             await asyncio.Event().wait()
         finally:
             self._service.subscribe(None)
-            await policy.settle(SETTLE_SECONDS)
+            await policy.wait_idle(GRACE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,5 +375,5 @@ async def open_platform(
     try:
         yield BulletinPlatform(service, outlet, intake)
     finally:
-        await tasks.settle(SETTLE_SECONDS)
+        await tasks.wait_idle(GRACE_SECONDS)
         await tasks.close()

@@ -35,17 +35,17 @@ class Attempt:
     status: int = 0
     failure: str = ""
     no_retry: bool = False
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def acknowledge(self, answer: Json | None = None) -> None:
         self.acked_after = time.monotonic() - self.sent_at
         self.answer = answer or {}
-        self.settled.set()
+        self.ended.set()
 
     def fail(self, failure: str) -> None:
-        if not self.settled.is_set():
+        if not self.ended.is_set():
             self.failure = failure
-            self.settled.set()
+            self.ended.set()
 
 
 @dataclass(eq=False, slots=True)
@@ -135,7 +135,7 @@ class Deliveries:
         )
         try:
             async with asyncio.timeout(self.ack_seconds):
-                await attempt.settled.wait()
+                await attempt.ended.wait()
         except TimeoutError:
             attempt.fail("http_timeout")
             carried.cancel()
@@ -165,7 +165,7 @@ class Deliveries:
     async def retry_lost(self) -> None:
         """Send again what was not acknowledged, as Slack does after a minute and after five."""
         for delivery in self.unacknowledged:
-            await delivery.attempts[-1].settled.wait()
+            await delivery.attempts[-1].ended.wait()
             if delivery.acked:
                 continue
             last = delivery.attempts[-1]

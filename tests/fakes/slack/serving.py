@@ -35,5 +35,5 @@ async def serve(app: AsgiApp) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        await tasks.settle(5.0)
+        await tasks.wait_idle(5.0)
         await tasks.close()

@@ -57,13 +57,13 @@ class Thread:
                 message_id=stored, user=user, place=self.place, files_of=self.place.files_key
             )
         )
-        await self.inbox.tasks.settle(PATIENCE_SECONDS)
+        await self.inbox.tasks.wait_idle(PATIENCE_SECONDS)
 
     async def delete(self, *sent: File) -> None:
         """Publish that a message with these files was deleted."""
         names = tuple((each.name, hashlib.sha256(each.data).hexdigest()) for each in sent)
         self.inbox.on_deleted(FilesDeleted(files=names, files_of=self.place.files_key))
-        await self.inbox.tasks.settle(PATIENCE_SECONDS)
+        await self.inbox.tasks.wait_idle(PATIENCE_SECONDS)
 
     @property
     def workspace(self) -> Workspace:

@@ -50,7 +50,7 @@ class Bench:
         await self._stack.enter_async_context(self.services.running())
         if ready:
             async with asyncio.timeout(10):
-                await self.services.services["api"].settled.wait()
+                await self.services.services["api"].loading_ended.wait()
 
     def tool(self, name: str) -> Tool:
         tools = {tool.name: tool for tool in self.registry.tools_for(is_subagent=False)}
@@ -254,7 +254,7 @@ async def test_a_document_is_read_once_it_is_there(bench: Bench, fake: FakeRest)
         },
     }
     async with asyncio.timeout(10):
-        await bench.services.services["api"].settled.wait()
+        await bench.services.services["api"].loading_ended.wait()
 
     assert [tool.name for tool in bench.registry.tools_for(is_subagent=False)] == ["rest__api__ask"]
     assert "has no aks" in bench.services.services["api"].problem

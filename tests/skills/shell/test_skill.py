@@ -23,7 +23,7 @@ from skills.shell.slots import SlotsBusyError
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock
 from tests.skills.files.conftest import context_of
-from tests.skills.shell.test_slots import settle
+from tests.skills.shell.test_slots import let_tasks_run
 
 HOST = Host(bwrap="bwrap", is_root=False, machine="x86_64", around={}, within={}, shell="/bin/sh")
 
@@ -245,16 +245,16 @@ async def test_one_user_gets_no_more_slots_than_a_share_and_another_gets_the_res
             tasks = [
                 group.create_task(mine.call("shell", command="sleep 600")) for _ in range(most)
             ]
-            await settle()
+            await let_tasks_run()
             another = group.create_task(is_refused(mine))
-            await settle()
+            await let_tasks_run()
             refused = another.done() and another.result()
             another.cancel()
             others = [
                 group.create_task(theirs.call("shell", command="sleep 600"))
                 for _ in range(min(most, (settings.at_once or 0) - most))
             ]
-            await settle()
+            await let_tasks_run()
             assert not any(task.done() for task in (*tasks, *others))
             assert refused
             for task in (*tasks, *others):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from skills.shell.slots import FairSlots, SlotsBusyError
 
 
-async def settle() -> None:
+async def let_tasks_run() -> None:
     """Let every task that can continue do so."""
     for _ in range(20):
         await asyncio.sleep(0)
@@ -35,9 +35,9 @@ async def test_another_user_gets_a_slot_while_one_user_has_twelve_long_commands(
     commands = Commands(FairSlots(4, 2))
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(commands.run("eve", f"eve {n}")) for n in range(12)]
-        await settle()
+        await let_tasks_run()
         tasks.append(group.create_task(commands.run("alice", "alice 0")))
-        await settle()
+        await let_tasks_run()
 
         assert commands.began == ["eve 0", "eve 1", "alice 0"]
         for task in tasks:
@@ -50,10 +50,10 @@ async def test_a_free_slot_goes_to_the_users_in_turn() -> None:
         names = ("a 0", "a 1", "a 2", "b 0", "b 1", "c 0")
         for name in names:
             group.create_task(commands.run(name[0], name))
-            await settle()
+            await let_tasks_run()
         for name in ("a 0", "a 1", "b 0", "c 0", "a 2", "b 1"):
             commands.ends[name].set()
-            await settle()
+            await let_tasks_run()
 
     assert commands.began == ["a 0", "a 1", "b 0", "c 0", "a 2", "b 1"]
 
@@ -77,15 +77,15 @@ async def test_a_cancelled_request_gives_its_slot_to_the_next() -> None:
     commands = Commands(FairSlots(1, 1))
     async with asyncio.TaskGroup() as group:
         first = group.create_task(commands.run("a", "a 0"))
-        await settle()
+        await let_tasks_run()
         second = group.create_task(commands.run("b", "b 0"))
         group.create_task(commands.run("c", "c 0"))
-        await settle()
+        await let_tasks_run()
         # The slot is given to b at the moment in which b is cancelled.
         first.cancel()
         await asyncio.sleep(0)
         second.cancel()
-        await settle()
+        await let_tasks_run()
 
         assert commands.began[-1] == "c 0"
         commands.ends["c 0"].set()
@@ -111,7 +111,7 @@ def test_no_order_of_requests_and_ends_passes_a_cap_or_leaves_a_slot_idle(
                 else:
                     asked[user] += 1
                     tasks.append(group.create_task(commands.run(user, f"{user} {number}")))
-                await settle()
+                await let_tasks_run()
                 held = Counter(name[0] for name, end in commands.ends.items() if not end.is_set())
                 began = Counter(name[0] for name in commands.began)
                 could_begin = [

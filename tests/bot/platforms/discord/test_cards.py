@@ -82,7 +82,7 @@ async def shows(room: Stand, text: str, channel: Channel | None = None) -> Messa
 
     await room.fake.until(lambda: cards() and text in cards()[-1].text(), text)
     # It is there before the bot knows that it is.
-    await room.tasks.settle(PATIENCE)
+    await room.tasks.wait_idle(PATIENCE)
     return cards()[-1]
 
 
@@ -193,7 +193,7 @@ async def test_a_card_that_looks_the_same_is_not_edited(
     time.now += 31
     outlet.show_card(card_of(room, elapsed_seconds=40.2), begun=Begun())
     outlet.show_card(card_of(room, elapsed_seconds=41.2), begun=Begun())
-    await room.tasks.settle(PATIENCE)
+    await room.tasks.wait_idle(PATIENCE)
 
     assert message.edits == 0
     assert room.fake.requests("PATCH", MESSAGE) == []
@@ -203,7 +203,7 @@ async def test_every_run_has_a_card_of_its_own(room: Stand, outlet: DiscordOutle
     other = RUN.replace("1a2b", "9f9f")
     outlet.show_card(card_of(room, label="one"), begun=Begun())
     outlet.show_card(card_of(room, label="two", run_id=other), begun=Begun())
-    await room.tasks.settle(PATIENCE)
+    await room.tasks.wait_idle(PATIENCE)
 
     assert len(room.fake.answers(room.thread)) == 2
     assert len(room.fake.requests("POST", THREADS)) == 1
@@ -238,7 +238,7 @@ async def test_a_card_whose_thread_is_gone_is_not_shown_in_the_channel(
     room.fake.delete_channel(room.thread)
 
     outlet.show_card(card_of(room, RunStatus.COMPLETED), begun=begun)
-    await room.tasks.settle(10)
+    await room.tasks.wait_idle(10)
 
     assert room.everything() == []
     assert len(outlet._cards) == 0
@@ -366,7 +366,7 @@ async def test_a_card_is_left_as_it_is_when_discord_stays_down(
     down = room.fake.fail("PATCH", MESSAGE, times=None, status=503)
 
     outlet.show_card(card_of(room, RunStatus.COMPLETED), begun=Begun())
-    await room.tasks.settle(PATIENCE)
+    await room.tasks.wait_idle(PATIENCE)
 
     assert down.hits == 3
     assert "running" in message.text()
@@ -391,11 +391,11 @@ async def test_where_no_card_may_be_posted_discord_is_not_asked_with_every_state
     room.guild.deny(room.channel, "send_messages send_messages_in_threads")
     for step in range(10):
         outlet.show_card(card_of(room, line=f"step {step}"), begun=Begun())
-        await room.tasks.settle(PATIENCE)
+        await room.tasks.wait_idle(PATIENCE)
     assert len(room.fake.requests("POST", MESSAGES)) == 1
 
     outlet.show_card(card_of(room, RunStatus.COMPLETED), begun=Begun())
-    await room.tasks.settle(PATIENCE)
+    await room.tasks.wait_idle(PATIENCE)
 
     assert len(room.fake.requests("POST", MESSAGES)) == 1
     assert len(outlet._cards) == 0
@@ -405,7 +405,7 @@ async def test_a_place_that_is_none_harms_nobody(room: Stand, outlet: DiscordOut
     nowhere = replace(room.place, channel="nowhere", thread="", message="")
 
     outlet.show_card(card_of(room, RunStatus.COMPLETED, place=nowhere), begun=Begun())
-    await room.tasks.settle(PATIENCE)
+    await room.tasks.wait_idle(PATIENCE)
 
     assert len(outlet._cards) == 0
 
@@ -419,7 +419,7 @@ async def test_no_text_pings_or_breaks_a_card(room: Stand, outlet: DiscordOutlet
     for number, text in enumerate(texts):
         outlet.show_card(hostile(room, number, text, RunStatus.RUNNING), begun=Begun())
         outlet.show_card(hostile(room, number, text, RunStatus.FAILED), begun=Begun())
-        await room.tasks.settle(PATIENCE)
+        await room.tasks.wait_idle(PATIENCE)
 
     cards = room.fake.answers(thread)
     assert len(cards) == len(texts)

@@ -41,7 +41,7 @@ async def nothing_but(here: Town, last: str = "the last") -> list[Incoming]:
     dm = here.fake.dm(here.bob)
     await here.fake.say(here.bob, dm, last)
     await here.inbound.until(lambda: last in here.inbound.texts(), last)
-    await here.client.access.settle(5)
+    await here.client.access.wait_idle(5)
     return [each for each in here.inbound.heard if each.text != last]
 
 
@@ -315,7 +315,7 @@ async def test_what_cannot_be_stored_is_tried_again_until_it_is(fake: FakeDiscor
         dm = fake.dm(here.alice)
         await fake.say(here.alice, dm, "remember me")
         await inbound.until(lambda: bool(inbound.kept), "a memory")
-        await here.client.access.settle(5)
+        await here.client.access.wait_idle(5)
 
         assert (inbound.attempts, inbound.kept) == (4, ["remember me"])
         assert [each.text() for each in fake.answers(dm)] == [f"{AWAY} {AGAIN}"]
@@ -345,7 +345,7 @@ async def test_what_is_said_in_a_thread_meanwhile_is_taken_without_a_word(
         inbound.talking.add((who(here.alice), str(here.general.id), str(thread.id)))
         await fake.say(here.alice, thread, "and then?")
         await inbound.until(lambda: bool(inbound.kept), "a memory")
-        await here.client.access.settle(5)
+        await here.client.access.wait_idle(5)
 
         assert inbound.kept == ["and then?"]
         assert not fake.answers(thread)

@@ -108,7 +108,7 @@ async def test_a_reply_begins_with_its_first_words(room: Stand) -> None:
     reply.update("")
 
     await reply.abandon()
-    await room.tasks.settle(PATIENCE)
+    await room.tasks.wait_idle(PATIENCE)
 
     assert texts(room, room.place) == []
 
@@ -450,7 +450,7 @@ async def test_a_reply_that_is_left_stays_as_it_is(room: Stand) -> None:
 
     await reply.abandon()
     reply.update("Half of it and more")
-    await room.tasks.settle(PATIENCE)
+    await room.tasks.wait_idle(PATIENCE)
 
     assert texts(room, room.place) == ["Half of it"]
 
@@ -492,7 +492,7 @@ async def test_typing_ends_with_the_reply(room: Stand) -> None:
 
 
 async def typing_stops(room: Stand) -> None:
-    await room.tasks.settle(PATIENCE)
+    await room.tasks.wait_idle(PATIENCE)
     assert len(room.tasks) == 0
 
 

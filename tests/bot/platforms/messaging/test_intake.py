@@ -80,16 +80,16 @@ async def test_settling_waits_for_whoever_is_being_seen_to_but_not_for_ever(task
     visiting = tasks.start(admitted(), name="visit")
     async with asyncio.timeout(5):
         await begun.wait()
-        await deduplicator.settle(0.01)
+        await deduplicator.wait_idle(0.01)
         assert not visiting.done()
-        settling = tasks.start(deduplicator.settle(5), name="settle")
-        too_early, _ = await asyncio.wait([settling], timeout=0.05)
+        waiting = tasks.start(deduplicator.wait_idle(5), name="wait")
+        too_early, _ = await asyncio.wait([waiting], timeout=0.05)
         assert not too_early
         may_end.set()
-        await settling
+        await waiting
 
         assert visiting.done()
-        await deduplicator.settle(5)
+        await deduplicator.wait_idle(5)
 
 
 async def test_whoever_fails_is_no_longer_waited_for(tasks: Tasks) -> None:
@@ -108,7 +108,7 @@ async def test_whoever_fails_is_no_longer_waited_for(tasks: Tasks) -> None:
     staying = tasks.start(stay(), name="stay")
     async with asyncio.timeout(5):
         await asyncio.sleep(0)
-        await deduplicator.settle(5)
+        await deduplicator.wait_idle(5)
 
         assert not staying.done()
     may_end.set()
@@ -173,7 +173,7 @@ class Receiver(MessageReceiver[ReceivedMessage]):
         if reply.text == "No.":
             self.told.append(message.incoming.event_id)
 
-    async def _settle(self, message: ReceivedMessage, reply: CommandReply) -> None:
+    async def _show_settlement(self, message: ReceivedMessage, reply: CommandReply) -> None:
         """No message answers a question."""
 
 
@@ -258,10 +258,10 @@ async def test_settling_waits_for_all_queued_messages(tasks: Tasks) -> None:
 
     async with asyncio.timeout(5):
         await asyncio.sleep(0)
-        settling = tasks.start(deduplicator.settle(5), name="settle")
+        waiting = tasks.start(deduplicator.wait_idle(5), name="wait")
         await asyncio.sleep(0)
         receiver.release("one")
-        await settling
+        await waiting
 
     assert all(task.done() for task in started)
 

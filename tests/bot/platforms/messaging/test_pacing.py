@@ -37,7 +37,7 @@ class Gate:
         self._turns = asyncio.Semaphore(0)
         self._asked = asyncio.Event()
 
-    async def turn(self, *, final: bool) -> None:
+    async def wait(self, *, final: bool) -> None:
         self.asked.append(final)
         self._asked.set()
         await self._turns.acquire()
@@ -177,7 +177,7 @@ async def test_after_a_permanent_refusal_nothing_is_sent(wire: Wire, tasks: Task
     sender = paced(wire, tasks)
     for value in ("one", "two", "three"):
         sender.put(value)
-        await tasks.settle(PATIENCE)
+        await tasks.wait_idle(PATIENCE)
 
     assert wire.begun == ["one", "two"]
     assert sender.refused
@@ -186,8 +186,8 @@ async def test_after_a_permanent_refusal_nothing_is_sent(wire: Wire, tasks: Task
 async def test_the_last_send_does_not_wait_for_the_pace() -> None:
     time = Time()
     spacing = Spacing(1.5, now=time, sleep=time.sleep)
-    await spacing.turn(final=False)
-    await spacing.turn(final=True)
+    await spacing.wait(final=False)
+    await spacing.wait(final=True)
 
     assert time.slept == []
 
@@ -202,7 +202,7 @@ async def test_after_closing_nothing_is_sent(wire: Wire, tasks: Tasks) -> None:
     wire.release("one")
     await closing
     sender.put("three")
-    await tasks.settle(PATIENCE)
+    await tasks.wait_idle(PATIENCE)
 
     assert wire.begun == wire.arrived == ["one"]
 
@@ -214,7 +214,7 @@ async def test_closing_gives_up_what_is_in_flight_for_too_long(wire: Wire, tasks
     await wire.until(lambda: wire.begun == ["one"])
 
     await sender.close(seconds=0.0)
-    await tasks.settle(PATIENCE)
+    await tasks.wait_idle(PATIENCE)
     wire.release("one")
 
     assert wire.arrived == []
@@ -230,24 +230,24 @@ async def test_closing_what_never_sent_is_nothing(wire: Wire, tasks: Tasks) -> N
 async def test_values_that_come_later_find_a_new_send(wire: Wire, tasks: Tasks) -> None:
     sender = paced(wire, tasks)
     sender.put("one")
-    await tasks.settle(PATIENCE)
+    await tasks.wait_idle(PATIENCE)
     sender.put("two")
-    await tasks.settle(PATIENCE)
+    await tasks.wait_idle(PATIENCE)
 
     assert wire.arrived == ["one", "two"]
 
 
 async def test_who_waits_too_long_behind_others_was_not_sent_and_the_next_gets_its_turn() -> None:
     queues = Queues(seconds=0.01)
-    async with queues.turn("room"):
-        async with queues.turn("elsewhere"):
+    async with queues.lock("room"):
+        async with queues.lock("elsewhere"):
             pass
         with pytest.raises(DeliveryError) as caught:
-            async with queues.turn("room"):
+            async with queues.lock("room"):
                 pytest.fail("It is another's turn.")
 
     assert not caught.value.fate_unknown
     assert not caught.value.permanent
     assert QUEUE_SECONDS < SEND_SECONDS
-    async with queues.turn("room"):
+    async with queues.lock("room"):
         pass

@@ -31,7 +31,7 @@ async def test_before_the_platform_is_open_texts_fail_and_nothing_else_does() ->
     outlet.show_card(CARD)
     await outlet.acknowledge(ROOM)
     await outlet.tell(ROOM, ALICE, "x")
-    await outlet.settle(QUESTION, Settlement("Yes"))
+    await outlet.show_settlement(QUESTION, Settlement("Yes"))
 
     assert not refused.value.permanent
     assert not refused.value.fate_unknown

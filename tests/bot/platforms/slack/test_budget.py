@@ -54,7 +54,7 @@ class Time:
 
 
 class Line:
-    """People who wait for their turn, and who had it when."""
+    """People who wait to send, and who sent when."""
 
     def __init__(self, per_minute: float = EDITS_PER_MINUTE) -> None:
         self.time = Time()
@@ -63,11 +63,11 @@ class Line:
         self.tasks: list[asyncio.Task[None]] = []
 
     def wait(self, name: str, *, urgent: Callable[[], bool] = lambda: False) -> None:
-        async def turn() -> None:
-            await self.budget.turn(urgent=urgent)
+        async def send() -> None:
+            await self.budget.wait(urgent=urgent)
             self.went.append((name, self.time.now))
 
-        self.tasks.append(asyncio.create_task(turn()))  # noqa: TID251
+        self.tasks.append(asyncio.create_task(send()))  # noqa: TID251
 
     @property
     def names(self) -> list[str]:
@@ -199,7 +199,7 @@ async def test_a_share_waits_for_its_spacing_and_its_budget(*, final: bool) -> N
     async def twice() -> list[float]:
         at = []
         for _ in range(2):
-            await share.turn(final=final)
+            await share.wait(final=final)
             at.append(line.time.now)
         return at
 
@@ -218,4 +218,4 @@ async def test_what_takes_nothing_from_a_budget_does_not_wait_for_it() -> None:
     share = BudgetedPace(lambda: (Spacing(0.0), None))
 
     async with asyncio.timeout(1):
-        await share.turn(final=False)
+        await share.wait(final=False)

@@ -18,13 +18,13 @@ async def room() -> AsyncIterator[Stand]:
         yield opened
 
 
-async def settled(room: Stand) -> None:
-    await room.tasks.settle(5)
+async def idle(room: Stand) -> None:
+    await room.tasks.wait_idle(5)
 
 
 async def test_a_card_shows_the_run_and_its_buttons(room: Stand) -> None:
     room.outlet.show_card(card_of(room, tool="web_fetch", line="halfway", elapsed_seconds=65.0))
-    await settled(room)
+    await idle(room)
 
     message = room.shown()[0]
     assert message.thread_ts == room.said.ts
@@ -45,7 +45,7 @@ async def test_a_card_shows_the_run_and_its_buttons(room: Stand) -> None:
 
 async def test_only_the_owner_sees_the_buttons(room: Stand) -> None:
     room.outlet.show_card(card_of(room))
-    await settled(room)
+    await idle(room)
 
     message = room.shown()[0]
     assert len(message.buttons(room.alice)) == 3
@@ -54,7 +54,7 @@ async def test_only_the_owner_sees_the_buttons(room: Stand) -> None:
 
 async def test_slack_itself_asks_before_a_run_is_stopped(room: Stand) -> None:
     room.outlet.show_card(card_of(room))
-    await settled(room)
+    await idle(room)
 
     stop, log, send = room.shown()[0].buttons()
     assert stop.element["style"] == "danger"
@@ -75,7 +75,7 @@ async def test_the_card_of_a_run_that_ended_offers_its_log_and_resume_unless_it_
     room: Stand, status: RunStatus, buttons: list[tuple[str, str]]
 ) -> None:
     room.outlet.show_card(card_of(room, status))
-    await settled(room)
+    await idle(room)
 
     assert [(each.action_id, each.value) for each in room.shown()[0].buttons()] == buttons
     assert room.shown()[0].buttons(room.bob) == []
@@ -83,7 +83,7 @@ async def test_the_card_of_a_run_that_ended_offers_its_log_and_resume_unless_it_
 
 async def test_the_card_of_a_run_without_its_tools_says_so(room: Stand) -> None:
     room.outlet.show_card(card_of(room, RunStatus.COMPLETED, degraded=True))
-    await settled(room)
+    await idle(room)
 
     message = room.shown()[0]
     assert "🟡 *the news* · `1a2b3c4d` · finished without its tools" in message.readable(room.alice)
@@ -94,7 +94,7 @@ async def test_a_card_moves_in_one_message(room: Stand) -> None:
     begun: list[str] = []
     for status in (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.COMPLETED):
         room.outlet.show_card(card_of(room, status), begun=begun.append)
-        await settled(room)
+        await idle(room)
 
     message = room.shown()[0]
     assert room.shown() == [message]
@@ -111,7 +111,7 @@ async def test_the_states_between_two_edits_are_left_out(room: Stand) -> None:
         room.outlet.show_card(card_of(room, tool_calls=calls))
     assert held.hold is not None
     held.hold.set()
-    await settled(room)
+    await idle(room)
 
     assert "49 tool calls" in room.shown()[0].readable()
     assert room.shown()[0].edits == 1
@@ -133,7 +133,7 @@ async def test_two_edits_are_as_far_apart_as_it_is_configured() -> None:
 async def test_a_card_that_looks_the_same_is_not_edited(room: Stand) -> None:
     for elapsed in (60.0, 60.4, 60.9):
         room.outlet.show_card(card_of(room, elapsed_seconds=elapsed))
-        await settled(room)
+        await idle(room)
 
     assert room.shown()[0].edits == 0
 
@@ -141,14 +141,14 @@ async def test_a_card_that_looks_the_same_is_not_edited(room: Stand) -> None:
 async def test_every_run_has_a_card_of_its_own(room: Stand) -> None:
     for number in range(3):
         room.outlet.show_card(card_of(room, run_id=f"run-{number}", label=f"number {number}"))
-    await settled(room)
+    await idle(room)
 
     assert len(room.shown()) == 3
 
 
 async def test_a_card_for_a_channel_is_in_the_channel(room: Stand) -> None:
     room.outlet.show_card(card_of(room, place=room.in_channel))
-    await settled(room)
+    await idle(room)
 
     assert room.shown()[0].thread_ts == ""
 
@@ -156,9 +156,9 @@ async def test_a_card_for_a_channel_is_in_the_channel(room: Stand) -> None:
 async def test_a_card_whose_thread_is_gone_is_not_shown_in_the_channel(room: Stand) -> None:
     await room.fake.delete(room.said)
     room.outlet.show_card(card_of(room))
-    await settled(room)
+    await idle(room)
     room.outlet.show_card(card_of(room, RunStatus.COMPLETED))
-    await settled(room)
+    await idle(room)
 
     assert room.shown() == []
 
@@ -171,7 +171,7 @@ async def test_a_card_whose_thread_in_direct_messages_is_gone_goes_on_beside_it(
     await room.fake.delete(asked)
 
     room.outlet.show_card(card_of(room, place=place))
-    await settled(room)
+    await idle(room)
 
     (message,) = room.shown(room.direct)
     assert (message.thread_ts, message.pings) == ("", [])
@@ -180,12 +180,12 @@ async def test_a_card_whose_thread_in_direct_messages_is_gone_goes_on_beside_it(
 
 async def test_after_a_restart_the_same_message_moves(room: Stand) -> None:
     room.outlet.show_card(card_of(room))
-    await settled(room)
+    await idle(room)
     message = room.shown()[0]
 
     again = room.after_a_restart()
     again.show_card(card_of(room, RunStatus.FAILED, message_id=message.ts))
-    await settled(room)
+    await idle(room)
 
     assert room.shown() == [message]
     assert "failed" in message.readable()
@@ -194,11 +194,11 @@ async def test_after_a_restart_the_same_message_moves(room: Stand) -> None:
 async def test_a_card_that_somebody_deleted_is_posted_anew(room: Stand) -> None:
     begun: list[str] = []
     room.outlet.show_card(card_of(room), begun=begun.append)
-    await settled(room)
+    await idle(room)
     room.shown()[0].deleted = True
 
     room.outlet.show_card(card_of(room, RunStatus.COMPLETED), begun=begun.append)
-    await settled(room)
+    await idle(room)
 
     message = room.shown()[0]
     assert "completed" in message.readable()
@@ -211,12 +211,12 @@ async def test_a_card_that_can_no_longer_be_edited_is_posted_anew_and_the_old_on
     room: Stand, error: str
 ) -> None:
     room.outlet.show_card(card_of(room))
-    await settled(room)
+    await idle(room)
     old = room.shown()[0]
     room.fake.fail("chat.update", error=error, times=None)
 
     room.outlet.show_card(card_of(room, RunStatus.COMPLETED))
-    await settled(room)
+    await idle(room)
 
     assert old.deleted
     assert len(room.shown()) == 1
@@ -230,11 +230,11 @@ async def test_the_last_state_is_tried_again_when_slack_is_down(
     room: Stand, fault: dict[str, object]
 ) -> None:
     room.outlet.show_card(card_of(room))
-    await settled(room)
+    await idle(room)
     room.fake.fail("chat.update", **fault)  # type: ignore[arg-type]
 
     room.outlet.show_card(card_of(room, RunStatus.COMPLETED))
-    await settled(room)
+    await idle(room)
 
     assert "completed" in room.texts()[0]
     assert len(room.shown()) == 1
@@ -242,11 +242,11 @@ async def test_the_last_state_is_tried_again_when_slack_is_down(
 
 async def test_a_card_is_left_as_it_is_when_slack_stays_down(room: Stand) -> None:
     room.outlet.show_card(card_of(room))
-    await settled(room)
+    await idle(room)
     room.fake.fail("chat.update", error="internal_error", times=None)
 
     room.outlet.show_card(card_of(room, RunStatus.COMPLETED))
-    await settled(room)
+    await idle(room)
 
     assert "running" in room.texts()[0]
     assert len(room.called("chat.update")) == 3
@@ -255,13 +255,13 @@ async def test_a_card_is_left_as_it_is_when_slack_stays_down(room: Stand) -> Non
 
 async def test_a_state_that_did_not_get_through_is_followed_by_the_next(room: Stand) -> None:
     room.outlet.show_card(card_of(room))
-    await settled(room)
+    await idle(room)
     fault = room.fake.fail("chat.update", error="ratelimited")
     room.outlet.show_card(card_of(room, tool_calls=4))
     await room.fake.until(lambda: fault.hits, "a refusal")
 
     room.outlet.show_card(card_of(room, tool_calls=5))
-    await settled(room)
+    await idle(room)
 
     assert "5 tool calls" in room.texts()[0]
 
@@ -272,9 +272,9 @@ async def test_where_no_card_may_be_posted_slack_is_not_asked_with_every_state(
     room.channel.archived = True
     for calls in range(5):
         room.outlet.show_card(card_of(room, tool_calls=calls))
-        await settled(room)
+        await idle(room)
     room.outlet.show_card(card_of(room, RunStatus.COMPLETED))
-    await settled(room)
+    await idle(room)
 
     assert len(room.called("chat.postMessage")) == 1
     assert len(room.outlet._cards) == 0
@@ -282,11 +282,11 @@ async def test_where_no_card_may_be_posted_slack_is_not_asked_with_every_state(
 
 async def test_a_card_that_is_over_is_forgotten_once_it_says_so(room: Stand) -> None:
     room.outlet.show_card(card_of(room))
-    await settled(room)
+    await idle(room)
     assert len(room.outlet._cards) == 1
 
     room.outlet.show_card(card_of(room, RunStatus.COMPLETED))
-    await settled(room)
+    await idle(room)
 
     assert len(room.outlet._cards) == 0
 
@@ -296,7 +296,7 @@ async def test_forty_cards_stay_below_what_a_workspace_takes_and_the_last_states
         room.fake.people.echo = False
         for number in range(40):
             room.outlet.show_card(card_of(room, run_id=f"run-{number}", label=f"number {number}."))
-        await settled(room)
+        await idle(room)
         for number in range(40):
             room.outlet.show_card(card_of(room, run_id=f"run-{number}", tool_calls=9))
         await room.fake.until(lambda: len(room.called("chat.update")) >= 3, "some edits")
@@ -313,6 +313,6 @@ async def test_cards_of_a_workspace_without_limits_are_quick() -> None:
     async with stand(budgets=no_limits()) as room:
         for calls in range(20):
             room.outlet.show_card(card_of(room, tool_calls=calls))
-            await settled(room)
+            await idle(room)
 
         assert "19 tool calls" in room.texts()[0]

@@ -67,7 +67,7 @@ async def test_no_reply_harms_while_it_streams(room: Stand) -> None:
         reply = room.outlet.open_reply(room.place, room.owner)
         for end in (len(text) // 3, len(text) // 2, len(text) - 1, len(text)):
             reply.update(text[:end])
-            await room.tasks.settle(5)
+            await room.tasks.wait_idle(5)
             assert harms(room, newest=1) == [], text
         await reply.finish(text)
 
@@ -80,7 +80,7 @@ async def test_no_reply_harms_while_it_is_edited(room: Stand) -> None:
     for text in texts_against(room):
         reply = room.outlet.open_reply(room.place, room.owner)
         reply.update(text[: len(text) // 2])
-        await room.tasks.settle(5)
+        await room.tasks.wait_idle(5)
         assert harms(room, newest=1) == [], text
         await reply.finish(text)
 
@@ -94,7 +94,7 @@ async def test_no_word_of_a_reply_is_lost(room: Stand, *, streaming: bool) -> No
         before = len(room.shown())
         reply = room.outlet.open_reply(room.place, room.owner)
         reply.update(text[: len(text) // 2])
-        await room.tasks.settle(5)
+        await room.tasks.wait_idle(5)
         await reply.finish(text)
 
         assert words_of(text) in words_of(read(room.shown()[before:])), text
@@ -123,7 +123,7 @@ async def test_no_card_pings_or_is_refused(room: Stand) -> None:
                 room, status, run_id=f"run-{number}", label=text, agent=text, tool=text, line=text
             )
             room.outlet.show_card(card)
-        await room.tasks.settle(5)
+        await room.tasks.wait_idle(5)
 
     assert harms(room) == []
     assert len(room.shown()) == number + 1
@@ -152,7 +152,7 @@ async def test_the_owner_of_a_text_is_not_pinged_by_it(room: Stand) -> None:
     await room.outlet.open_reply(room.place, room.owner).finish(text)
     await room.outlet.tell(room.place, room.owner, text)
     room.outlet.show_card(card_of(room, RunStatus.FAILED, label=text))
-    await room.tasks.settle(5)
+    await room.tasks.wait_idle(5)
 
     assert room.pings() == []
 

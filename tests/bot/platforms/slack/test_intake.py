@@ -753,7 +753,7 @@ async def test_the_same_event_twice_at_once_is_heard_once(slack: FakeSlack) -> N
 
 async def stored(at: Counter, inbound: Forgetful, count: int = 1) -> None:
     await inbound.until(lambda: len(inbound.kept) >= count, "a memory")
-    await at.receiver.reception.settle(5)
+    await at.receiver.reception.wait_idle(5)
 
 
 async def test_what_cannot_be_stored_is_tried_again_until_it_is(slack: FakeSlack) -> None:
@@ -787,7 +787,7 @@ async def test_what_cannot_be_stored_for_too_long_is_given_up_which_is_said(
         message = await slack.say(at.alice, dm, "remember me")
         await at.take(message)
         again, given_up = await at.said(dm, 2)
-        await at.receiver.reception.settle(5)
+        await at.receiver.reception.wait_idle(5)
         assert inbound.attempts == 3
         inbound.times = 0
         await at.take(message)
@@ -860,7 +860,7 @@ async def test_whoever_is_not_talking_to_the_bot_hears_nothing_of_its_trouble(
     async with counter(slack, inbound, pauses=(0.0, 0.0)) as at:
         root = await slack.say(at.bob, at.general, "lovely weather")
         await at.take(await slack.say(at.alice, at.general, "is it?", thread=root))
-        await at.receiver.reception.settle(5)
+        await at.receiver.reception.wait_idle(5)
 
         assert inbound.attempts == 3
         assert told(at, at.alice) == []

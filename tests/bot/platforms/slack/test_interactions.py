@@ -179,7 +179,7 @@ async def test_what_goes_wrong_at_once_is_told_and_later_is_logged(
             await at.receiver.in_time(quick)({}, new_ack())
         await at.receiver.in_time(slow)({}, new_ack())
         go_on.set()
-        await at.tasks.settle(5)
+        await at.tasks.wait_idle(5)
 
         assert "The task slow failed" in caplog.text
 
@@ -194,10 +194,10 @@ async def test_what_is_being_seen_to_is_waited_for_at_the_end(slack: FakeSlack) 
     async with counter(slack) as at:
         attended = at.tasks.start(at.receiver.admit(click(at), handle), name="attend")
         await asyncio.wait_for(begun.wait(), 5)
-        settled = at.tasks.start(at.receiver.reception.settle(5), name="settle")
-        early, _ = await asyncio.wait({attended, settled}, timeout=QUICK)
+        idle = at.tasks.start(at.receiver.reception.wait_idle(5), name="wait")
+        early, _ = await asyncio.wait({attended, idle}, timeout=QUICK)
         go_on.set()
-        await settled
+        await idle
 
         assert not early
         assert attended.done()

@@ -33,18 +33,18 @@ def told(room: Stand, kind: str) -> list[str]:
     return [status.status for status in room.fake.statuses if status.kind == kind]
 
 
-async def settled(room: Stand) -> None:
-    await room.tasks.settle(5)
+async def idle(room: Stand) -> None:
+    await room.tasks.wait_idle(5)
 
 
 async def test_while_an_answer_is_given_slack_shows_its_stop_button(room: Stand) -> None:
     reply = room.outlet.open_reply(room.place, room.owner)
-    await settled(room)
+    await idle(room)
 
     assert (text(room), session(room)) == (THINKING, "processing")
 
     await reply.finish("Done.")
-    await settled(room)
+    await idle(room)
 
     assert (text(room), session(room)) == ("", "active")
 
@@ -53,10 +53,10 @@ async def test_a_streamed_answer_ends_its_session_with_its_last_words(room: Stan
     reply = room.outlet.open_reply(room.place, room.owner)
     reply.update("One two")
     await room.shows("One")
-    await settled(room)
+    await idle(room)
 
     await reply.finish("One two.")
-    await settled(room)
+    await idle(room)
 
     assert (text(room), session(room)) == ("", "active")
     assert room.called("chat.stopStream")[0].args["session_status"] == "active"
@@ -69,11 +69,11 @@ async def test_a_quick_answer_leaves_nothing_behind_however_slow_slack_is(room: 
     await held.reached.wait()
     reply = room.outlet.open_reply(room.place, room.owner)
     await reply.finish("Done.")
-    await room.tasks.settle(0.1)
+    await room.tasks.wait_idle(0.1)
     assert held.hold is not None
     held.hold.set()
     await heard
-    await settled(room)
+    await idle(room)
 
     assert (text(room), session(room)) == ("", "active")
 
@@ -83,7 +83,7 @@ async def test_hearing_and_answering_is_told_once(room: Stand) -> None:
         group.create_task(room.outlet.acknowledge(room.place))
         await asyncio.sleep(0)
         reply = room.outlet.open_reply(room.place, room.owner)
-    await settled(room)
+    await idle(room)
 
     assert told(room, "text") == [THINKING]
     await reply.finish("Done.")
@@ -94,7 +94,7 @@ async def test_the_line_is_shown_again_before_slack_takes_it_away() -> None:
         reply = room.outlet.open_reply(room.place, room.owner)
         await room.fake.until(lambda: len(told(room, "text")) >= 3, "three times")
         await reply.finish("Done.")
-        await settled(room)
+        await idle(room)
         count = len(told(room, "text"))
         await asyncio.sleep(0.1)
 
@@ -111,7 +111,7 @@ async def test_the_line_is_still_shown_while_an_answer_streams() -> None:
         await room.fake.until(lambda: text(room) == THINKING, "the line")
 
         await reply.finish("One two.")
-        await settled(room)
+        await idle(room)
 
         assert text(room) == ""
 
@@ -119,9 +119,9 @@ async def test_the_line_is_still_shown_while_an_answer_streams() -> None:
 async def test_an_answer_that_is_left_is_not_shown_any_more_by_us() -> None:
     async with stand(replace(AT_ONCE, refresh_seconds=0.02)) as room:
         reply = room.outlet.open_reply(room.place, room.owner)
-        await settled(room)
+        await idle(room)
         await reply.abandon()
-        await settled(room)
+        await idle(room)
         count = len(room.fake.statuses)
         await asyncio.sleep(0.1)
 
@@ -131,14 +131,14 @@ async def test_an_answer_that_is_left_is_not_shown_any_more_by_us() -> None:
 async def test_two_answers_in_one_thread_end_one_after_the_other(room: Stand) -> None:
     first = room.outlet.open_reply(room.place, room.owner)
     second = room.outlet.open_reply(room.place, room.other)
-    await settled(room)
+    await idle(room)
     await first.finish("Done.")
-    await settled(room)
+    await idle(room)
 
     assert session(room) == "processing"
 
     await second.finish("Done as well.")
-    await settled(room)
+    await idle(room)
 
     assert (text(room), session(room)) == ("", "active")
 
@@ -146,11 +146,11 @@ async def test_two_answers_in_one_thread_end_one_after_the_other(room: Stand) ->
 async def test_an_answer_that_fails_is_over_all_the_same(room: Stand) -> None:
     room.fake.fail("chat.postMessage", error="is_archived", times=None)
     reply = room.outlet.open_reply(room.place, room.owner)
-    await settled(room)
+    await idle(room)
 
     with pytest.raises(Exception, match="archived"):
         await reply.finish("Done.")
-    await settled(room)
+    await idle(room)
 
     assert (text(room), session(room)) == ("", "active")
 
@@ -161,15 +161,15 @@ async def test_an_answer_that_fails_is_over_all_the_same(room: Stand) -> None:
 async def test_while_a_question_waits_the_session_is_suspended(room: Stand) -> None:
     reply = room.outlet.open_reply(room.place, room.owner)
     await room.outlet.ask(question_of(room))
-    await settled(room)
+    await idle(room)
     assert session(room) == "processing"
 
     await reply.finish("I asked you.")
-    await settled(room)
+    await idle(room)
     assert session(room) == "suspended"
 
     await room.outlet.question_answered("question-1", room.place, "Yes.")
-    await settled(room)
+    await idle(room)
     assert session(room) == "active"
 
 
@@ -180,7 +180,7 @@ async def test_a_stream_that_ends_with_a_question_suspends_the_session(room: Sta
     await room.outlet.ask(question_of(room))
 
     await reply.finish("I ask you.")
-    await settled(room)
+    await idle(room)
 
     assert session(room) == "suspended"
 
@@ -195,20 +195,20 @@ async def test_a_question_that_another_process_asked_suspends_nothing_once_it_is
     room: Stand,
 ) -> None:
     await room.after_a_restart().ask(question_of(room))
-    await settled(room)
+    await idle(room)
     assert session(room) == "suspended"
 
     await room.outlet.question_answered("question-1", room.place, "Yes.")
-    await settled(room)
+    await idle(room)
 
     assert session(room) == "active"
 
 
 async def test_an_answer_while_something_else_goes_on_changes_nothing(room: Stand) -> None:
     reply = room.outlet.open_reply(room.place, room.owner)
-    await settled(room)
+    await idle(room)
     await room.outlet.question_answered("question-1", room.place, "Yes.")
-    await settled(room)
+    await idle(room)
 
     assert told(room, "session") == ["processing"]
     await reply.finish("Done.")
@@ -227,10 +227,10 @@ async def test_an_app_that_is_no_agent_asks_for_the_stop_button_once(room: Stand
     room.fake.agents.agent = False
     for _ in range(2):
         reply = room.outlet.open_reply(room.place, room.owner)
-        await settled(room)
+        await idle(room)
         assert text(room) == THINKING
         await reply.finish("Done.")
-        await settled(room)
+        await idle(room)
 
     assert len(room.called("agents.sessions.setStatus")) == 1
     assert room.texts() == ["Done.", "Done."]
@@ -272,7 +272,7 @@ async def test_nothing_of_this_ever_hurts_an_answer(room: Stand, fault: dict[str
 async def test_outside_of_threads_nothing_is_shown(room: Stand) -> None:
     reply = room.outlet.open_reply(room.in_channel, room.owner)
     await reply.finish("Done.")
-    await settled(room)
+    await idle(room)
 
     assert room.fake.statuses == []
 
@@ -284,12 +284,12 @@ async def test_what_a_process_that_died_has_left_is_taken_away(room: Stand) -> N
     room.outlet.open_reply(room.place, room.owner)
     elsewhere = await room.in_direct()
     room.outlet.open_reply(elsewhere, room.owner)
-    await settled(room)
+    await idle(room)
     room.outlet.status.close()
 
     again = room.after_a_restart()
     await again.status.clear_open([room.place, replace(room.place, message="1.2"), elsewhere])
-    await settled(room)
+    await idle(room)
 
     assert (text(room), session(room)) == ("", "active")
     assert room.fake.session(room.direct, elsewhere.thread) == "active"
@@ -298,10 +298,10 @@ async def test_what_a_process_that_died_has_left_is_taken_away(room: Stand) -> N
 
 async def test_an_answer_under_way_is_not_taken_away(room: Stand) -> None:
     reply = room.outlet.open_reply(room.place, room.owner)
-    await settled(room)
+    await idle(room)
 
     await room.outlet.status.clear_open([room.place, room.in_channel])
-    await settled(room)
+    await idle(room)
 
     assert (text(room), session(room)) == (THINKING, "processing")
     await reply.finish("Done.")
@@ -309,7 +309,7 @@ async def test_an_answer_under_way_is_not_taken_away(room: Stand) -> None:
 
 async def test_clearing_a_thread_that_is_gone_harms_nobody(room: Stand) -> None:
     await room.outlet.status.clear_open([replace(room.place, thread="1700000000.000001")])
-    await settled(room)
+    await idle(room)
 
     assert await room.outlet.status.heard(room.place)
 
@@ -321,7 +321,7 @@ async def test_nothing_is_remembered_of_threads_in_which_nothing_goes_on(room: S
         await room.outlet.ask(question_of(room))
         await reply.finish("Done.")
         await room.outlet.question_answered("question-1", room.place, "Yes.")
-        await settled(room)
+        await idle(room)
 
     assert room.outlet.status._threads == {}
 

@@ -212,7 +212,7 @@ def test_only_people_can_be_mentioned(account: str) -> None:
     ],
 )
 def test_what_may_still_change_is_not_shown(text: str, shown: str) -> None:
-    assert texts.settled(text) == shown
+    assert texts.stable_part(text) == shown
 
 
 def test_a_text_that_grows_too_long_shows_its_end() -> None:

@@ -63,7 +63,7 @@ class Piped:
 
 @asynccontextmanager
 async def piped(
-    inbound: FakeInboundHandler, *, settle_seconds: float = 5.0, written: Output | None = None
+    inbound: FakeInboundHandler, *, idle_seconds: float = 5.0, written: Output | None = None
 ) -> AsyncIterator[Piped]:
     read_end, write_end = os.pipe()
     out = written or Output()
@@ -74,7 +74,7 @@ async def piped(
             name="alice",
             stdin=stdin,
             stdout=out,
-            settle_seconds=settle_seconds,
+            idle_seconds=idle_seconds,
         )
         chat = asyncio.ensure_future(_run(terminal, inbound))
         opened = Piped(terminal, inbound, out, chat, read_end, write_end)

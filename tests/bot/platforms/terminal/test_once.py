@@ -44,7 +44,7 @@ class Asked:
 
     async def over(self) -> None:
         async with asyncio.timeout(5):
-            await self.message.run(self.inbound, settle_seconds=0.05)
+            await self.message.run(self.inbound, idle_seconds=0.05)
 
 
 async def test_many_lines_are_one_message_whose_answer_goes_to_standard_output() -> None:

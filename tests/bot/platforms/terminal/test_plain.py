@@ -136,7 +136,7 @@ async def test_the_chat_ends_only_when_its_runs_have_ended_and_are_announced() -
 
 
 async def test_a_run_of_which_nothing_is_announced_is_not_waited_for_long() -> None:
-    async with piped(FakeInboundHandler(), settle_seconds=0.05) as chat:
+    async with piped(FakeInboundHandler(), idle_seconds=0.05) as chat:
 
         async def delegate(_: Incoming) -> None:
             chat.terminal.outlet.show_card(card(status=RunStatus.RUNNING))
@@ -151,7 +151,7 @@ async def test_a_run_of_which_nothing_is_announced_is_not_waited_for_long() -> N
 
 
 async def test_a_reply_that_comes_by_itself_is_waited_for() -> None:
-    async with piped(FakeInboundHandler(), settle_seconds=0) as chat:
+    async with piped(FakeInboundHandler(), idle_seconds=0) as chat:
 
         async def spawn(_: Incoming) -> None:
             chat.terminal.outlet.show_card(card(status=RunStatus.COMPLETED))
@@ -273,7 +273,7 @@ async def test_the_tool_calls_of_a_run_are_told_with_its_end() -> None:
 
 
 async def test_the_chat_ends_at_once_when_the_result_of_its_run_is_in_the_reply() -> None:
-    async with piped(FakeInboundHandler(), settle_seconds=60.0) as chat:
+    async with piped(FakeInboundHandler(), idle_seconds=60.0) as chat:
 
         async def delegate(_: Incoming) -> None:
             chat.terminal.outlet.show_card(card(status=RunStatus.RUNNING, awaited=True))
