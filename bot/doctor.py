@@ -22,7 +22,7 @@ from bot.inventory import take
 from bot.logs import quiet
 from bot.masking import without_secrets
 from bot.models import checkup as models
-from bot.models.base import Question
+from bot.models.base import ModelRequest
 from bot.models.catalog import ModelChoice, Models, ModelSettings
 from bot.platforms.catalog import PLATFORMS, module_of
 from db import workers
@@ -51,7 +51,7 @@ async def examine(config: Config, *, online: bool = False) -> list[Check]:
 
     Args:
         config: The configuration, which has been checked.
-        online: Also send the model a question.
+        online: Also send a request to the model.
     """
     # Problems are reported once, in the findings, and not in the log.
     with quiet("bot", "db", "skills"):
@@ -155,7 +155,7 @@ def _holder(path: Path) -> Check:
 
 
 async def _answer(settings: ModelSettings, choice: ModelChoice) -> Check:
-    question = Question(
+    request = ModelRequest(
         model=choice.model,
         prompt="You are being tested. Answer with one word.",
         messages=(UserMessage("Are you there?"),),
@@ -167,7 +167,7 @@ async def _answer(settings: ModelSettings, choice: ModelChoice) -> Check:
     began = time.monotonic()
     try:
         async with asyncio.timeout(ANSWER_SECONDS), Models.open(settings) as opened:
-            answer = await opened.of(choice).ask(question)
+            answer = await opened.of(choice).ask(request)
     except BotError as error:
         return fails(f"{choice}: {one_line(reason_of(error), 600)}.", "Answer")
     except TimeoutError:

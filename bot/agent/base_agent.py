@@ -24,7 +24,7 @@ from bot.agent.protocols import AgentConfig, AgentContext, AnswerEntry, ResultEn
 from bot.agent.tool_search import meant
 from bot.agent.toolbox import Toolbox, may_have_run
 from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
-from bot.models.base import WAIT_MARGIN_SECONDS, Model, OnText, Question, ToolDescription
+from bot.models.base import WAIT_MARGIN_SECONDS, Model, ModelRequest, OnText, ToolDescription
 from bot.values import RunStatus
 from skills.base import Effects, ToolContext
 
@@ -136,11 +136,11 @@ class BaseAgent:
         counters = progress.counters(0 if halt else self._next_cost())
         await context.journal.write(entry, counters)
         if read and context.inbox:
-            context.inbox.stored(read)
+            context.inbox.mark_read(read)
         context.report(part="step", content=outcome.text, tool="", counters=counters)
         return halt
 
-    # -- before the question ---------------------------------------------------------------------
+    # -- before the request ---------------------------------------------------------------------
 
     def _limit(self, progress: Progress, received: Message | None) -> RunStatus | None:
         """Return the reached limit that leaves only the last step; `None` below all limits."""
@@ -170,40 +170,40 @@ class BaseAgent:
         output = min(config.max_response_tokens, INTERRUPTED_OUTPUT)
         return self._context.budget.reservation(estimate, output)
 
-    # -- the question ----------------------------------------------------------------------------
+    # -- the request ----------------------------------------------------------------------------
 
     async def _ask(
         self, messages: Sequence[Message], limit: RunStatus | None, on_text: OnText | None
     ) -> Answer | Halt | None:
         """Return the answer, a `Halt`, or `None` if the time limit passed while waiting."""
-        question = self._question(messages, limit, on_text)
-        if question is None:
+        request = self._request(messages, limit, on_text)
+        if request is None:
             return Halt(limit or RunStatus.BUDGET_EXCEEDED)
         left = None if limit else self._context.timer.left()
         try:
             async with asyncio.timeout(left):
                 try:
-                    return await self._ask_fitting(question, on_text)
+                    return await self._ask_fitting(request, on_text)
                 except ImagesRefusedError:
                     # Otherwise one unsupported image would block the whole conversation.
-                    fewer = without_media(without_earlier_images(question.messages))
-                    if fewer == question.messages:
+                    fewer = without_media(without_earlier_images(request.messages))
+                    if fewer == request.messages:
                         raise
                     log.info("The model is asked again without images of earlier messages")
                     self._accepts_media = False
-                    return await self._ask_fitting(replace(question, messages=fewer), on_text)
+                    return await self._ask_fitting(replace(request, messages=fewer), on_text)
         except TimeoutError:
             return None
         except ModelError as error:
             log.warning("The model gave no answer: %s", error)
             return Halt(limit) if limit else Halt(RunStatus.FAILED, str(error))
 
-    async def _ask_fitting(self, question: Question, on_text: OnText | None) -> Answer:
+    async def _ask_fitting(self, request: ModelRequest, on_text: OnText | None) -> Answer:
         """Ask; if the messages exceed the model's context, ask again with half of them."""
         for _ in range(2):
             with suppress(ContextTooLongError):
-                answer = await self._model.ask(question, on_text)
-                answer = replace(answer, usage=self._spending.weighed(question, answer))
+                answer = await self._model.ask(request, on_text)
+                answer = replace(answer, usage=self._spending.weighed(request, answer))
                 self._context.budget.charge(answer.usage)
                 if answer.stop is not StopReason.CONTEXT_FULL:
                     calls = with_unique_ids(answer.calls)
@@ -212,17 +212,17 @@ class BaseAgent:
                     return replace(answer, calls=calls, native=native)
                 # The answer is discarded, but its tokens were charged.
                 self.progress.extra += answer.usage
-            half = estimate_tokens(question.messages) // 2
-            shorter = fit(question.messages, tokens=half, result_characters=2_000)
-            question = replace(question, messages=shorter)
+            half = estimate_tokens(request.messages) // 2
+            shorter = fit(request.messages, tokens=half, result_characters=2_000)
+            request = replace(request, messages=shorter)
         raise ContextTooLongError(
             "This is too long for the model, even without its older half. Start a new conversation "
             "with `!new`, or make the task shorter."
         )
 
-    def _question(
+    def _request(
         self, messages: Sequence[Message], limit: RunStatus | None, on_text: OnText | None
-    ) -> Question | None:
+    ) -> ModelRequest | None:
         """Return the request for the next answer; `None` if the budget is too small for it."""
         config, budget = self._config, self._context.budget
         if not self._accepts_media:
@@ -253,7 +253,7 @@ class BaseAgent:
                 if on_text is not None:
                     on_text(line)
 
-        return Question(
+        return ModelRequest(
             model=config.model,
             prompt=config.prompt,
             messages=shown,

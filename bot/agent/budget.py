@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from bot.agent.messages import Answer, Message, Usage, estimate_tokens
-from bot.models.base import Question, ToolDescription
+from bot.models.base import ModelRequest, ToolDescription
 
 #: Share of a budget that is reserved for the last step from the start, and the largest share that
 #: is reserved when the report needs much input.
@@ -154,7 +154,7 @@ class Spending:
     model: str
     tools: tuple[ToolDescription, ...]
     weight_of: Callable[[str], float]
-    _previous: Question | None = None
+    _previous: ModelRequest | None = None
     _previous_input: int = 0
     _previous_model: str = ""
 
@@ -182,7 +182,7 @@ class Spending:
         cached = self._repeated(messages, self.tools, whole)
         return whole - int(cached * (1 - self.weight_of(self.model)))
 
-    def weighed(self, question: Question, answer: Answer) -> Usage:
+    def weighed(self, request: ModelRequest, answer: Answer) -> Usage:
         """Return the usage of an answer with its discount, and remember its request.
 
         A provider that reports no cached tokens may cache without counting them. In that case the
@@ -193,23 +193,23 @@ class Spending:
         # Another model that answers as a fallback has cached nothing of the previous request.
         same = self._previous_model in {"", answer.model}
         if same and not usage.cache_read and not usage.cache_write:
-            cached = self._repeated(question.messages, question.tools, usage.all_input)
-        self._previous, self._previous_input = question, usage.all_input
+            cached = self._repeated(request.messages, request.tools, usage.all_input)
+        self._previous, self._previous_input = request, usage.all_input
         self._previous_model = answer.model
         return replace(usage, discount=int(cached * (1 - self.weight_of(answer.model))))
 
-    def lost(self, question: Question, usage: Usage) -> Usage:
+    def lost(self, request: ModelRequest, usage: Usage) -> Usage:
         """Return the usage of a request without an answer, with its discount."""
         cached = usage.cache_read
         # The name of the model in an answer may end with a date.
-        same = not self._previous_model or self._previous_model.startswith(question.model)
+        same = not self._previous_model or self._previous_model.startswith(request.model)
         if same and not usage.cache_read and not usage.cache_write:
-            cached = self._repeated(question.messages, question.tools, usage.all_input)
-        return replace(usage, discount=int(cached * (1 - self.weight_of(question.model))))
+            cached = self._repeated(request.messages, request.tools, usage.all_input)
+        return replace(usage, discount=int(cached * (1 - self.weight_of(request.model))))
 
     def recall(self, messages: Sequence[Message], usage: Usage) -> None:
         """Restore the newest request of an earlier attempt, which held these messages."""
-        self._previous = Question(
+        self._previous = ModelRequest(
             model=self.model, prompt=self.prompt, messages=tuple(messages), tools=self.tools
         )
         self._previous_input = usage.all_input

@@ -126,7 +126,7 @@ class MessageInbox(Protocol):
         """Return (id, text) of new messages; they count as read once the step is stored."""
         ...
 
-    def stored(self, read: Sequence[str]) -> None:
+    def mark_read(self, read: Sequence[str]) -> None:
         """Receive the ids of messages once the step that has read them is stored."""
         ...
 

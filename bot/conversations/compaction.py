@@ -18,7 +18,7 @@ from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
 from bot.errors import ModelError
 from bot.masking import without_secrets
-from bot.models.base import Model, Question
+from bot.models.base import Model, ModelRequest
 from bot.subagents.run_factory import opaque
 from bot.values import Clock, inbox_path
 from db import history as stored
@@ -79,7 +79,7 @@ class Compaction:
             return None
         model, name = self.main(turn.model)
         text = "\n\n".join(filter(None, (_told(each) for _, shown in older for each in shown)))
-        question = Question(
+        request = ModelRequest(
             model=name,
             prompt=PROMPT,
             messages=(UserMessage(text[: MOST_TOKENS * 3]),),
@@ -88,7 +88,7 @@ class Compaction:
         )
         try:
             async with asyncio.timeout(SUMMARY_SECONDS):
-                answer = await model.ask(question, None)
+                answer = await model.ask(request, None)
         except (ModelError, TimeoutError) as error:
             log.warning("A conversation is not summarised: %s", error)
             return None

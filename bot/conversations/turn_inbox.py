@@ -59,7 +59,7 @@ class TurnInbox:
             return attributed(message, {}, self.zone)
         return foreign_content.with_quotes(message.text, message.quoted)
 
-    def stored(self, read: Sequence[str]) -> None:
+    def mark_read(self, read: Sequence[str]) -> None:
         """Show on the platform that messages were read."""
         for each in read:
             if reference := self._references.get(each):

@@ -13,7 +13,7 @@ from bot.agent.protocols import AnswerEntry
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.errors import DeliveryError, ModelError
 from bot.events import AnnouncementDue, EventBus
-from bot.models.base import Model, Question
+from bot.models.base import Model, ModelRequest
 from bot.platforms.base import Outlet
 from bot.run_texts import status_text
 from bot.subagents.active import ActiveRuns, RunAccount
@@ -137,7 +137,7 @@ class WordedProgress:
                 return
             owner, chosen = begun
             model, name = self.main(chosen)
-            question = Question(
+            request = ModelRequest(
                 model=name,
                 prompt=PROMPT,
                 messages=(message,),
@@ -148,7 +148,7 @@ class WordedProgress:
                 background=True,
                 on_lost=lambda _, lost: account.charge(lost),
             )
-            sentence = await _ask(model, question, account)
+            sentence = await _ask(model, request, account)
         finally:
             account.release(size + output)
         run_ids = [facts.run.id for facts in told]
@@ -224,11 +224,11 @@ class WordedProgress:
                 self.events.publish(AnnouncementDue(key=run_id))
 
 
-async def _ask(model: Model, question: Question, account: RunAccount) -> str:
+async def _ask(model: Model, request: ModelRequest, account: RunAccount) -> str:
     """Return the sentence that a model writes, charged to a run; empty for none."""
     try:
         async with asyncio.timeout(ASK_SECONDS):
-            answer = await model.ask(question)
+            answer = await model.ask(request)
     except (ModelError, TimeoutError) as error:
         log.warning("No sentence about runs is written: %s", error)
         return ""

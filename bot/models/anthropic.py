@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from bot.agent.documents import arguments_in
 from bot.agent.messages import Usage, estimate_tokens
 from bot.models.anthropic_client import NAME, AnthropicSettings, open_sdk
-from bot.models.anthropic_codec import answer_from, request_for, text_of, usage_of
-from bot.models.base import Question
+from bot.models.anthropic_codec import answer_from, body_for, text_of, usage_of
+from bot.models.base import ModelRequest
 from bot.models.client import MALFORMED, Lazy, SdkModel, estimated_input
 from bot.values import Json
 
@@ -24,7 +24,7 @@ def anthropic_model(settings: AnthropicSettings) -> SdkModel:
     return SdkModel(
         name=NAME,
         sdk=Lazy(partial(open_sdk, settings)),
-        request_for=partial(request_for, thinking=settings.thinking),
+        body_for=partial(body_for, thinking=settings.thinking),
         answer_from=answer_from,
         new_stream=StreamedMessage,
         timeout_seconds=settings.timeout_seconds,
@@ -45,7 +45,7 @@ class StreamedMessage:
     _begun: bool = False
     _inputs: dict[int, str] = field(default_factory=dict)
 
-    def usage(self, question: Question) -> Usage | None:
+    def usage(self, request: ModelRequest) -> Usage | None:
         """Return the usage of the message so far; `None` before the message began.
 
         The provider counts the output at the end. Until then it is estimated on the high side.
@@ -53,7 +53,7 @@ class StreamedMessage:
         if not self._begun:
             return None
         blocks = self.document["content"]
-        counted = usage_of(self.document["usage"], blocks, partial(estimated_input, question))
+        counted = usage_of(self.document["usage"], blocks, partial(estimated_input, request))
         written = estimate_tokens(f"{blocks}{''.join(self._inputs.values())}")
         return counted if self.complete else replace(counted, output=max(counted.output, written))
 

@@ -1,4 +1,4 @@
-"""Maps questions to requests of the Anthropic Messages API, and its messages to answers."""
+"""Maps requests to those of the Anthropic Messages API, and its messages to answers."""
 
 import re
 from collections.abc import Callable, Container
@@ -17,7 +17,7 @@ from bot.agent.messages import (
     UserMessage,
     estimate_tokens,
 )
-from bot.models.base import Question, ToolDescription
+from bot.models.base import ModelRequest, ToolDescription
 from bot.models.client import MALFORMED, estimated_input
 from bot.values import Json
 
@@ -50,8 +50,8 @@ MOST_TITLE = 200
 _CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL, StopReason.CONTEXT_FULL})
 
 
-def request_for(question: Question, *, thinking: str = "off", streamed: bool = False) -> Json:
-    """Return the request body for `question`.
+def body_for(request: ModelRequest, *, thinking: str = "off", streamed: bool = False) -> Json:
+    """Return the body of a request.
 
     The body has four cache breakpoints, the most that the API allows: the system prompt; the end of
     the stored history, which the next turn reads; the end of the previous step's request, since a
@@ -59,56 +59,54 @@ def request_for(question: Question, *, thinking: str = "off", streamed: bool = F
     field.
 
     Args:
-        question: The question.
+        request: The request.
         thinking: The setting `models.anthropic.thinking`.
         streamed: Whether the answer is streamed.
     """
-    request: Json = {
-        "model": question.model,
-        "max_tokens": question.max_tokens,
-        "messages": _messages(question),
+    body: Json = {
+        "model": request.model,
+        "max_tokens": request.max_tokens,
+        "messages": _messages(request),
         "cache_control": _CACHED,
     }
-    if question.prompt:
-        request["system"] = [{"type": "text", "text": question.prompt, "cache_control": _CACHED}]
-    if question.tools:
-        request["tools"] = [_declared(tool) for tool in question.tools]
-        if _LOADS_TOOLS.search(question.model):
-            request["tools"] += [
-                _declared(tool) | {"defer_loading": True} for tool in question.found
-            ]
-        if not question.tools_allowed:
-            request["tool_choice"] = {"type": "none"}
-    if question.user_hash:
-        request["metadata"] = {"user_id": question.user_hash}
-    is_claude_5 = _CLAUDE_5.search(question.model) is not None
-    if question.effort and is_claude_5:
-        request["output_config"] = {"effort": question.effort}
+    if request.prompt:
+        body["system"] = [{"type": "text", "text": request.prompt, "cache_control": _CACHED}]
+    if request.tools:
+        body["tools"] = [_declared(tool) for tool in request.tools]
+        if _LOADS_TOOLS.search(request.model):
+            body["tools"] += [_declared(tool) | {"defer_loading": True} for tool in request.found]
+        if not request.tools_allowed:
+            body["tool_choice"] = {"type": "none"}
+    if request.user_hash:
+        body["metadata"] = {"user_id": request.user_hash}
+    is_claude_5 = _CLAUDE_5.search(request.model) is not None
+    if request.effort and is_claude_5:
+        body["output_config"] = {"effort": request.effort}
     if streamed and thinking != "off" and is_claude_5:
         # Summaries of the thoughts give the stream something to show while Claude thinks.
-        request["thinking"] = {"type": "adaptive", "display": "summarized"}
-        if thinking == "between_tools" and "sonnet-5-5" in question.model:
-            request["thinking"] = {"type": "between_tools"}
-    return request
+        body["thinking"] = {"type": "adaptive", "display": "summarized"}
+        if thinking == "between_tools" and "sonnet-5-5" in request.model:
+            body["thinking"] = {"type": "between_tools"}
+    return body
 
 
 def _declared(tool: ToolDescription) -> Json:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
 
 
-def _messages(question: Question) -> list[Json]:
+def _messages(request: ModelRequest) -> list[Json]:
     written: list[Json] = []
-    loaded = {tool.name for tool in question.found if _LOADS_TOOLS.search(question.model)}
+    loaded = {tool.name for tool in request.found if _LOADS_TOOLS.search(request.model)}
     steps = [
         at
-        for at, message in enumerate(question.messages)
+        for at, message in enumerate(request.messages)
         if isinstance(message, Answer) and message.calls
     ]
     # The request of the previous step ended just before its answer.
-    cached = {question.history, steps[-1] if steps else 0}
-    for number, message in enumerate(question.messages, start=1):
+    cached = {request.history, steps[-1] if steps else 0}
+    for number, message in enumerate(request.messages, start=1):
         # The API refuses an empty answer.
-        if content := _content(message, question.model, loaded):
+        if content := _content(message, request.model, loaded):
             role = "assistant" if isinstance(message, Answer) else "user"
             written.append({"role": role, "content": content})
         if number in cached and written:
@@ -179,7 +177,7 @@ def _undated(model: str) -> str:
     return re.sub(r"-\d{8}$", "", model)
 
 
-def answer_from(document: Json, question: Question) -> Answer:
+def answer_from(document: Json, request: ModelRequest) -> Answer:
     """Return the answer contained in a message of the API.
 
     Raises:
@@ -190,7 +188,7 @@ def answer_from(document: Json, question: Question) -> Answer:
         stop = _STOPS.get(document.get("stop_reason") or "", StopReason.END)
         wanted = [block for block in blocks if block["type"] == "tool_use"]
         calls: tuple[ToolCall, ...] = ()
-        if question.tools_allowed and stop not in _CUT:
+        if request.tools_allowed and stop not in _CUT:
             calls = tuple(
                 ToolCall(block["id"], block["name"], block["input"])
                 if isinstance(block["input"], dict)
@@ -205,8 +203,8 @@ def answer_from(document: Json, question: Question) -> Answer:
             text=text_of(blocks) or str(explanation or ""),
             calls=calls,
             stop=stop,
-            usage=usage_of(document.get("usage") or {}, blocks, partial(estimated_input, question)),
-            model=str(document.get("model") or question.model),
+            usage=usage_of(document.get("usage") or {}, blocks, partial(estimated_input, request)),
+            model=str(document.get("model") or request.model),
             # A skipped call gets no result, and the API refuses a call without a result.
             native=_native(blocks) if len(calls) == len(wanted) else None,
             thought=any(block["type"] in THOUGHTS for block in blocks),

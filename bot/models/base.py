@@ -9,7 +9,7 @@ from bot.agent.messages import Answer, Message, Usage
 from bot.values import Json
 
 #: Margin, in seconds, by which waiting for a busy provider ends before the deadline that cancels
-#: the question: an unsent request is not charged, and the caller gets the reason.
+#: the request: an unsent request is not charged, and the caller gets the reason.
 WAIT_MARGIN_SECONDS = 0.1
 
 #: Weights of input tokens read from a prompt cache, by model, from the vendors' price lists;
@@ -35,7 +35,7 @@ class ToolDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ModelRequest:
     """One request to a model.
 
     Attributes:
@@ -86,7 +86,7 @@ OnWait = Callable[[str, float], None]
 
 #: Called with the request as sent and the usage that may be charged: the counts that the provider
 #: reported, and an estimate of the rest.
-OnLost = Callable[[Question, Usage], None]
+OnLost = Callable[[ModelRequest, Usage], None]
 
 
 class ProviderSettings(Protocol):
@@ -116,11 +116,11 @@ class ProviderSettings(Protocol):
 class Model(Protocol):
     """A provider of language models."""
 
-    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         """Return the model's answer; stream its text to `on_text` if given.
 
         Cancelling the waiting task closes the connection, so the provider stops generating.
-        A request that may be charged without an answer is reported to `question.on_lost`.
+        A request that may be charged without an answer is reported to `request.on_lost`.
 
         Raises:
             ModelUnavailableError: The provider is busy, down or unreachable; a retry may help.

@@ -234,7 +234,7 @@ class Models:
             yield models
 
     async def warm(self) -> None:
-        """Import the default provider's SDK in a thread, before the first question."""
+        """Import the default provider's SDK in a thread, before the first request."""
         if model := self._sdks.get(self.settings.chosen):
             await model.sdk.get()
 
@@ -290,7 +290,7 @@ class Models:
         )
 
     def patience(self, provider: Provider) -> Patience:
-        """Return a provider's retry handler, for requests other than agents' questions."""
+        """Return a provider's retry handler, for requests other than those of agents."""
         if provider not in self._patience:
             self._patience[provider] = Patience(self.settings.retry, provider.title())
         return self._patience[provider]

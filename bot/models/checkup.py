@@ -64,5 +64,5 @@ async def _look(
     # Servers compatible with OpenAI may lack the endpoint that describes a model.
     return is_off(
         f"{choice}: {base} does not say whether it has this model (status {status}); "
-        "`python -m bot doctor --online` asks it a question."
+        "`python -m bot doctor --online` asks it a request."
     )

@@ -13,7 +13,7 @@ from pydantic import Field, SecretStr
 from bot.agent.messages import Answer, Usage, estimate_tokens, holds_images
 from bot.errors import ModelError
 from bot.models import failures
-from bot.models.base import OnText, Question
+from bot.models.base import ModelRequest, OnText
 from bot.values import Json, Settings
 
 CONNECT_SECONDS = 10.0
@@ -57,18 +57,18 @@ class Lazy(Generic[T]):
         return self.opened
 
 
-def estimated_input(question: Question) -> int:
-    """Return an estimate of a question's input tokens, on the high side."""
-    tools = sum(len(tool.description) + len(str(tool.schema)) for tool in question.tools)
-    return estimate_tokens(question.prompt) + estimate_tokens(question.messages) + tools // 3
+def estimated_input(request: ModelRequest) -> int:
+    """Return an estimate of a request's input tokens, on the high side."""
+    tools = sum(len(tool.description) + len(str(tool.schema)) for tool in request.tools)
+    return estimate_tokens(request.prompt) + estimate_tokens(request.messages) + tools // 3
 
 
 @contextmanager
-def charging(question: Question, so_far: Callable[[], Usage | None]) -> Iterator[None]:
+def charging(request: ModelRequest, so_far: Callable[[], Usage | None]) -> Iterator[None]:
     """Report a request that fails or is cancelled but may still be charged (ADR 21).
 
     Args:
-        question: The question of the request.
+        request: The request.
         so_far: Returns the usage of the answer so far; `None` before the answer began.
     """
     try:
@@ -77,12 +77,12 @@ def charging(question: Question, so_far: Callable[[], Usage | None]) -> Iterator
         lost = so_far()
         given_up = isinstance(error, asyncio.CancelledError) or error.charged
         if lost is None and given_up:
-            lost = Usage(input=estimated_input(question))
+            lost = Usage(input=estimated_input(request))
         if lost is not None:
             if isinstance(error, ModelError):
                 error.charged = True
-            if question.on_lost is not None:
-                question.on_lost(question, lost)
+            if request.on_lost is not None:
+                request.on_lost(request, lost)
         raise
 
 
@@ -234,7 +234,7 @@ class StreamedAnswer(Protocol):
         """The answer so far, in the format of a response without streaming."""
         ...
 
-    def usage(self, question: Question) -> Usage | None:
+    def usage(self, request: ModelRequest) -> Usage | None:
         """Return the usage so far; `None` before the answer began."""
         ...
 
@@ -254,8 +254,8 @@ class SdkModel:
     Attributes:
         name: The provider's display name.
         sdk: Imports the SDK, which is slow, and opens its client, on first use.
-        request_for: Returns the request for a question; `streamed` tells if its answer is.
-        answer_from: Returns the answer in a response to a question; raises `ValueError` if the
+        body_for: Returns the body of a request; `streamed` tells if its answer is.
+        answer_from: Returns the answer in a response to a request; raises `ValueError` if the
             response is malformed.
         new_stream: Returns a streamed answer before its first event.
         timeout_seconds: Longest wait for an answer that is not streamed.
@@ -263,8 +263,8 @@ class SdkModel:
 
     name: str
     sdk: Lazy[Sdk]
-    request_for: Callable[..., Json]
-    answer_from: Callable[[Json, Question], Answer]
+    body_for: Callable[..., Json]
+    answer_from: Callable[[Json, ModelRequest], Answer]
     new_stream: Callable[[], StreamedAnswer]
     timeout_seconds: float
 
@@ -273,38 +273,36 @@ class SdkModel:
         if self.sdk.opened:
             await self.sdk.opened.close()
 
-    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         """Return the provider's answer; see `bot.models.base.Model`."""
         sdk = await self.sdk.get()
         stream = self.new_stream()
-        with charging(question, partial(stream.usage, question)):
+        with charging(request, partial(stream.usage, request)):
             try:
                 if on_text is not None:
-                    return await self._ask_streamed(sdk, question, stream, on_text)
+                    return await self._ask_streamed(sdk, request, stream, on_text)
                 try:
                     async with asyncio.timeout(self.timeout_seconds):
                         # The raw response skips the SDK's models: their blocks would be converted
                         # back to JSON here anyway, and must be sent back unchanged.
-                        response = await sdk.create_raw(
-                            **self.request_for(question, streamed=False)
-                        )
+                        response = await sdk.create_raw(**self.body_for(request, streamed=False))
                 except TimeoutError as error:
                     raise failures.silent(self.name, self.timeout_seconds) from error
-                return self.answer_from(response.http_response.json(), question)
+                return self.answer_from(response.http_response.json(), request)
             except sdk.troubles as error:
-                images = holds_images(question.messages)
-                raise sdk.failure(error, question.model, images=images) from error
+                images = holds_images(request.messages)
+                raise sdk.failure(error, request.model, images=images) from error
             except ValueError as error:
                 raise failures.unreadable(self.name, error) from error
             except RecursionError as error:
                 raise failures.nested(self.name) from error
 
     async def _ask_streamed(
-        self, sdk: Sdk, question: Question, stream: StreamedAnswer, on_text: OnText
+        self, sdk: Sdk, request: ModelRequest, stream: StreamedAnswer, on_text: OnText
     ) -> Answer:
         shown, next_at = "", 0.0
         # Raw events: the SDK's own accumulation fails on a tool input that is invalid JSON.
-        events = await sdk.create_stream(**self.request_for(question, streamed=True))
+        events = await sdk.create_stream(**self.body_for(request, streamed=True))
         async with events:
             async for event in events:
                 stream.take(event)
@@ -313,7 +311,7 @@ class SdkModel:
                     on_text(text)
         if not stream.complete:
             raise failures.cut_off(self.name)
-        answer = self.answer_from(stream.document, question)
+        answer = self.answer_from(stream.document, request)
         if answer.text not in {"", shown}:
             on_text(answer.text)
         return answer

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from bot.agent.messages import Answer
 from bot.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from bot.models.base import Model, OnText, Question
+from bot.models.base import Model, ModelRequest, OnText
 from bot.models.retrying import UNLIMITED_SECONDS
 
 log = logging.getLogger(__name__)
@@ -60,8 +60,8 @@ class FallbackModel:
     """Asks a model, and fallbacks in order while the model is busy, down or refused.
 
     Each candidate may wait `Fallbacks.seconds`. When all have failed, the next round begins after
-    the shortest pause that one of them requested, until the question's deadline. An error about
-    the question itself is raised only if it comes from the requested model.
+    the shortest pause that one of them requested, until the request's deadline. An error about
+    the request itself is raised only if it comes from the requested model.
 
     Args:
         first: The requested model.
@@ -75,10 +75,10 @@ class FallbackModel:
         self._others = [other for other in others if other is not first]
         self._fallbacks = fallbacks
 
-    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         """Return the first answer; see `bot.models.base.Model`."""
         now = self._fallbacks.now
-        until = now() + (UNLIMITED_SECONDS if question.seconds is None else question.seconds)
+        until = now() + (UNLIMITED_SECONDS if request.seconds is None else request.seconds)
         told: ModelError = ModelUnavailableError(f"{self._first.name} does not answer.")
         out: set[str] = set()
         while True:
@@ -87,7 +87,7 @@ class FallbackModel:
             # Candidates marked as down are asked last.
             for candidate in sorted(candidates, key=lambda each: each.down_until > now()):
                 left = max(0.0, until - now())
-                asked = replace(question, seconds=min(left, self._fallbacks.seconds))
+                asked = replace(request, seconds=min(left, self._fallbacks.seconds))
                 try:
                     first = candidate is self._first
                     asked = asked if first else replace(asked, model=candidate.model)
@@ -99,7 +99,7 @@ class FallbackModel:
                     errors[candidate.name] = error
             if self._first.name in errors:
                 told = errors[self._first.name]
-            # Only models that did not charge for the question are asked again.
+            # Only models that did not charge for the request are asked again.
             passing = {
                 name: error.retry_after_seconds or 0.0
                 for name, error in errors.items()
@@ -110,15 +110,15 @@ class FallbackModel:
             wait = max(LEAST_WAIT, min(passing.values(), default=0.0))
             if not passing or wait > left:
                 raise told
-            if question.on_wait is not None:
-                question.on_wait(str(told), wait)
+            if request.on_wait is not None:
+                request.on_wait(str(told), wait)
             await self._fallbacks.sleep(wait)
 
     def _take(self, candidate: FallbackCandidate, error: ModelError) -> None:
         """Log an error and mark an unavailable candidate as down.
 
         Raises:
-            ModelError: The requested model's error, if it is about the question itself.
+            ModelError: The requested model's error, if it is about the request itself.
         """
         unavailable = isinstance(error, ModelUnavailableError | ModelRefusedError)
         if candidate is self._first and not unavailable:

@@ -23,7 +23,7 @@ from bot.agent.messages import (
     UserMessage,
     estimate_tokens,
 )
-from bot.models.base import OnText, Question
+from bot.models.base import ModelRequest, OnText
 from bot.models.client import estimated_input
 from bot.run_texts import counted
 from bot.values import Json, Settings
@@ -90,39 +90,39 @@ class OfflineModel:
     def __init__(self, settings: OfflineSettings) -> None:
         self._pace_seconds = settings.pace_seconds
 
-    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
-        """Return the rules' answer to the question; see `bot.models.base.Model`."""
-        step = decide(question)
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
+        """Return the rules' answer to the request; see `bot.models.base.Model`."""
+        step = decide(request)
         seconds = self._pace_seconds * step.paces / PIECES
         for piece in range(1, PIECES + 1):
             await asyncio.sleep(seconds)
             if on_text is not None and step.text:
                 on_text(step.text[: -(-len(step.text) * piece // PIECES)])
-        schemas = {tool.name: tool.schema.get("properties", {}) for tool in question.tools}
+        schemas = {tool.name: tool.schema.get("properties", {}) for tool in request.tools}
         calls = tuple(
             ToolCall(
                 f"call_{number}",
                 name,
                 {key: value for key, value in arguments.items() if key in schemas[name]},
             )
-            for number, (name, arguments) in enumerate(step.calls, _calls(question.messages) + 1)
+            for number, (name, arguments) in enumerate(step.calls, _calls(request.messages) + 1)
         )
         written = estimate_tokens(step.text + "".join(str(call) for call in calls))
         return Answer(
             text=step.text,
             calls=calls,
             stop=StopReason.TOOL_CALLS if calls else StopReason.END,
-            usage=Usage(estimated_input(question), written),
-            model=question.model,
+            usage=Usage(estimated_input(request), written),
+            model=request.model,
         )
 
 
-def decide(question: Question) -> DemoStep:
-    """Return the answer to a question by the rules of the main agent or of a run."""
-    tools = {tool.name for tool in question.tools}
-    messages = question.messages
-    if "You are a subagent" in question.prompt:
-        return _work(messages, tools if question.tools_allowed else set())
+def decide(request: ModelRequest) -> DemoStep:
+    """Return the answer to a request by the rules of the main agent or of a run."""
+    tools = {tool.name for tool in request.tools}
+    messages = request.messages
+    if "You are a subagent" in request.prompt:
+        return _work(messages, tools if request.tools_allowed else set())
     if messages and isinstance(messages[-1], ToolResults):
         calls = {call.id: call for call in _all_calls(messages)}
         lines = [
@@ -134,7 +134,7 @@ def decide(question: Question) -> DemoStep:
         return _final(f"Still working on {' and '.join(runs)}.")
     files, _, words = _newest(messages).rpartition("</user_file>")
     names = [html.unescape(name) for name in _FILE.findall(files)]
-    step = _obey(words.strip(), tools if question.tools_allowed else set())
+    step = _obey(words.strip(), tools if request.tools_allowed else set())
     if not names:
         return step
     seen = f"I see {counted(len(names), 'file')}: {', '.join(names)}."

@@ -8,9 +8,9 @@ from pydantic import Field, SecretStr
 
 from bot.agent.messages import Usage
 from bot.errors import ModelError
-from bot.models.base import Question
+from bot.models.base import ModelRequest
 from bot.models.client import MALFORMED, Lazy, Sdk, SdkModel, SdkSettings, open_client
-from bot.models.openai_codec import answer_from, request_for, usage_of
+from bot.models.openai_codec import answer_from, body_for, usage_of
 from bot.values import Json
 
 if TYPE_CHECKING:
@@ -63,9 +63,7 @@ def openai_model(settings: OpenAISettings) -> SdkModel:
     return SdkModel(
         name=name,
         sdk=Lazy(partial(_open_sdk, settings, name)),
-        request_for=partial(
-            request_for, official=settings.official, temperature=settings.temperature
-        ),
+        body_for=partial(body_for, official=settings.official, temperature=settings.temperature),
         answer_from=partial(answer_from, text_calls=settings.text_tool_calls),
         new_stream=StreamedCompletion,
         timeout_seconds=settings.timeout_seconds,
@@ -118,10 +116,10 @@ class StreamedCompletion:
     _model: str = ""
     _usage: Json | None = None
 
-    def usage(self, question: Question) -> Usage | None:
+    def usage(self, request: ModelRequest) -> Usage | None:
         """Return the usage of the completion so far; `None` before the completion began."""
         message = self.document["choices"][0]["message"]
-        return usage_of(self._usage, question, message) if self._begun else None
+        return usage_of(self._usage, request, message) if self._begun else None
 
     @property
     def document(self) -> Json:

@@ -1,4 +1,4 @@
-"""Maps questions to requests of the Chat Completions API, and its completions to answers."""
+"""Maps requests to those of the Chat Completions API, and its completions to answers."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from bot.agent.messages import (
     UserMessage,
     estimate_tokens,
 )
-from bot.models.base import Question
+from bot.models.base import ModelRequest
 from bot.models.client import MALFORMED, estimated_input
 from bot.values import Json
 
@@ -45,29 +45,29 @@ _TEXT_CALL = re.compile(
 _NAME = re.compile(r'"(?:name|tool)"\s*:\s*"([^"]+)"')
 
 
-def request_for(
-    question: Question,
+def body_for(
+    request: ModelRequest,
     *,
     official: bool,
     temperature: float | None = None,
     streamed: bool = False,
 ) -> Json:
-    """Return the request body for `question`.
+    """Return the body of a request.
 
     Args:
-        question: The question.
+        request: The request.
         official: Whether the request goes to OpenAI itself, whose newer models use other names for
             two fields than compatible servers.
         temperature: The sampling temperature; `None` to omit the field.
         streamed: Whether the answer is streamed.
     """
-    request: Json = {
-        "model": question.model,
-        "messages": _messages(question),
-        "max_completion_tokens" if official else "max_tokens": question.max_tokens,
+    body: Json = {
+        "model": request.model,
+        "messages": _messages(request),
+        "max_completion_tokens" if official else "max_tokens": request.max_tokens,
     }
-    if question.tools:
-        request["tools"] = [
+    if request.tools:
+        body["tools"] = [
             {
                 "type": "function",
                 "function": {
@@ -76,26 +76,26 @@ def request_for(
                     "parameters": tool.schema,
                 },
             }
-            for tool in question.tools
+            for tool in request.tools
         ]
-        if not question.tools_allowed:
-            request["tool_choice"] = "none"
-    if question.user_hash:
-        request["safety_identifier" if official else "user"] = question.user_hash
-    if question.effort and official and _REASONS.match(question.model):
-        request["reasoning_effort"] = _AT_MOST.get(question.effort, question.effort)
+        if not request.tools_allowed:
+            body["tool_choice"] = "none"
+    if request.user_hash:
+        body["safety_identifier" if official else "user"] = request.user_hash
+    if request.effort and official and _REASONS.match(request.model):
+        body["reasoning_effort"] = _AT_MOST.get(request.effort, request.effort)
     if temperature is not None:
-        request["temperature"] = temperature
+        body["temperature"] = temperature
     if streamed:
-        request["stream_options"] = {"include_usage": True}
-    return request
+        body["stream_options"] = {"include_usage": True}
+    return body
 
 
-def _messages(question: Question) -> list[Json]:
+def _messages(request: ModelRequest) -> list[Json]:
     written: list[Json] = []
-    if question.prompt:
-        written.append({"role": "system", "content": question.prompt})
-    for message in question.messages:
+    if request.prompt:
+        written.append({"role": "system", "content": request.prompt})
+    for message in request.messages:
         match message:
             case UserMessage(text, images):
                 content: str | list[Json] = text
@@ -147,12 +147,12 @@ def _is_image(media: Media) -> bool:
     return media.media_type.startswith("image/")
 
 
-def answer_from(document: Json, question: Question, *, text_calls: bool = False) -> Answer:
+def answer_from(document: Json, request: ModelRequest, *, text_calls: bool = False) -> Answer:
     """Return the answer contained in a completion.
 
     Args:
         document: The completion.
-        question: The question of the request.
+        request: The request.
         text_calls: Whether to parse tool calls written in the text.
 
     Raises:
@@ -166,7 +166,7 @@ def answer_from(document: Json, question: Question, *, text_calls: bool = False)
         if refusal := message.get("refusal"):
             text, stop = text or refusal, StopReason.REFUSAL
         calls: tuple[ToolCall, ...] = ()
-        if question.tools_allowed and stop not in _CUT:
+        if request.tools_allowed and stop not in _CUT:
             calls = tuple(
                 _parsed(
                     given["function"]["name"],
@@ -183,8 +183,8 @@ def answer_from(document: Json, question: Question, *, text_calls: bool = False)
             text=text,
             calls=calls,
             stop=stop,
-            usage=usage_of(document.get("usage"), question, message),
-            model=str(document.get("model") or question.model),
+            usage=usage_of(document.get("usage"), request, message),
+            model=str(document.get("model") or request.model),
             # The name of the field depends on the server; OpenAI itself sends neither.
             thought=bool(message.get("reasoning_content") or message.get("reasoning")),
         )
@@ -230,10 +230,10 @@ def calls_in(text: str) -> tuple[str, tuple[ToolCall, ...]]:
     return ((rest + text[end:]).strip() if calls else text), tuple(calls)
 
 
-def usage_of(given: Json | None, question: Question, message: Json) -> Usage:
+def usage_of(given: Json | None, request: ModelRequest, message: Json) -> Usage:
     """Return the token counts of the server, or without them an estimate on the high side."""
     if not given or given.get("prompt_tokens") is None:
-        return Usage(estimated_input(question), estimate_tokens(str(message)))
+        return Usage(estimated_input(request), estimate_tokens(str(message)))
     details = given.get("prompt_tokens_details") or {}
     read, write = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
     fresh = max(given["prompt_tokens"] - read - write, 0)

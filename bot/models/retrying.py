@@ -15,14 +15,14 @@ from pydantic import Field
 from bot.agent.messages import Answer
 from bot.errors import ModelUnavailableError
 from bot.models import failures
-from bot.models.base import Model, OnText, OnWait, Question
+from bot.models.base import Model, ModelRequest, OnText, OnWait
 from bot.values import Settings
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Longest wait of a question without a limit of its own.
+#: Longest wait of a request without a limit of its own.
 UNLIMITED_SECONDS = 180.0
 #: Longest pause before a model is asked again, even if its provider requests a day: an admin may
 #: have raised the limit meanwhile.
@@ -288,7 +288,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class RetryingModel:
-    """Wraps a model and retries its questions while the provider is busy, within limits.
+    """Wraps a model and retries its requests while the provider is busy, within limits.
 
     A retry repeats no side effects, since no tool call of an incomplete answer is made. A streamed
     text starts over.
@@ -297,12 +297,12 @@ class RetryingModel:
     model: Model
     patience: Patience
 
-    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         """Return the model's answer; see `bot.models.base.Model`."""
         return await self.patience.ask(
-            lambda: self.model.ask(question, on_text),
-            name=question.model,
-            seconds=question.seconds,
-            background=question.background,
-            on_wait=question.on_wait,
+            lambda: self.model.ask(request, on_text),
+            name=request.model,
+            seconds=request.seconds,
+            background=request.background,
+            on_wait=request.on_wait,
         )

@@ -193,7 +193,7 @@ class RunInbox:
             self.private = run is not None and bool(run.metadata.get(PRIVATE))
             return await run_messages.unread(tx, self.run_id)
 
-    def stored(self, read: Sequence[str]) -> None:
+    def mark_read(self, read: Sequence[str]) -> None:
         """Do nothing: the card and the list of the run show what was read."""
 
 

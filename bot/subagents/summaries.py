@@ -10,7 +10,7 @@ from bot.agent.messages import StopReason, Usage, UserMessage, estimate_tokens
 from bot.agent.sanitizer import stored
 from bot.catalog.agents import Agents, find
 from bot.errors import ModelError
-from bot.models.base import Model, Question
+from bot.models.base import Model, ModelRequest
 from bot.subagents.wording import Outcome
 from bot.values import Clock, RunStatus
 from db import runs
@@ -80,14 +80,14 @@ class Summaries:
             costs.append(usage)
             spent(usage)
 
-        question = _question(run, outcome, agent.summarize, seconds, count)
-        if question is None or seconds <= 0:
+        request = _request(run, outcome, agent.summarize, seconds, count)
+        if request is None or seconds <= 0:
             return outcome
         summary = ""
         try:
             async with asyncio.timeout(seconds):
-                model = self.model_of(run.provider or "", question.model)
-                answer = await model.ask(question)
+                model = self.model_of(run.provider or "", request.model)
+                answer = await model.ask(request)
             count(answer.usage)
             if answer.stop is StopReason.END:
                 summary = stored(answer.text.strip())
@@ -114,9 +114,9 @@ class Summaries:
         return outcome
 
 
-def _question(
+def _request(
     run: Run, outcome: Outcome, instruction: str, seconds: float, spent: Spent
-) -> Question | None:
+) -> ModelRequest | None:
     """Return the request for a summary; `None` if too few tokens are left."""
     prompt = PROMPT.format(instruction=instruction)
     messages = (UserMessage(MATERIAL.format(task=run.task, report=outcome.text)),)
@@ -125,7 +125,7 @@ def _question(
     if room < LEAST_SUMMARY:
         log.info("The result of run %s stays long: its tokens are used up", run.id)
         return None
-    return Question(
+    return ModelRequest(
         model=run.model or "",
         prompt=prompt,
         messages=messages,

@@ -27,7 +27,7 @@ from bot.errors import (
 )
 from bot.models.anthropic import anthropic_model
 from bot.models.anthropic_client import AnthropicSettings
-from bot.models.base import Model, Question, ToolDescription
+from bot.models.base import Model, ModelRequest, ToolDescription
 from bot.models.offline import OfflineModel, OfflineSettings
 from bot.models.openai import OpenAISettings, openai_model
 from tests.fakes.anthropic_server import FakeAnthropic
@@ -128,8 +128,8 @@ async def stranger(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
         yield opened
 
 
-def ask(*messages: Message, tools_allowed: bool = True) -> Question:
-    return Question(
+def ask(*messages: Message, tools_allowed: bool = True) -> ModelRequest:
+    return ModelRequest(
         model="some-model",
         prompt="You are a bot.",
         messages=messages or (UserMessage("Hello"),),
@@ -320,10 +320,10 @@ async def test_cancelling_closes_the_connection(remote: Subject, *, streamed: bo
         await remote.fake.disconnected.wait()
 
 
-async def lost_by(remote: Subject, question: Question, *, streamed: bool = True) -> list[Usage]:
+async def lost_by(remote: Subject, request: ModelRequest, *, streamed: bool = True) -> list[Usage]:
     """Ask in vain; return the usage of what was reported as lost."""
     lost: list[Usage] = []
-    asked = replace(question, on_lost=lambda _, usage: lost.append(usage))
+    asked = replace(request, on_lost=lambda _, usage: lost.append(usage))
     with pytest.raises(ModelError) as caught:
         await remote.model.ask(asked, remote.heard.append if streamed else None)
     assert caught.value.charged is bool(lost)
@@ -351,10 +351,10 @@ async def test_an_answer_that_is_not_waited_for_is_reported_as_charged(
 ) -> None:
     remote.will_answer(Reply(text="Never", fault="hang", after_events=0))
     lost: list[Usage] = []
-    question = replace(ask(), on_lost=lambda _, usage: lost.append(usage))
+    request = replace(ask(), on_lost=lambda _, usage: lost.append(usage))
     async with asyncio.timeout(20):
         waiting = asyncio.ensure_future(
-            remote.model.ask(question, remote.heard.append if streamed else None)
+            remote.model.ask(request, remote.heard.append if streamed else None)
         )
         await remote.fake.received()
 

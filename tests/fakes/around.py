@@ -123,7 +123,7 @@ class FakeInbox:
         taken, self.waiting = self.waiting, []
         return taken
 
-    def stored(self, read: Sequence[str]) -> None:
+    def mark_read(self, read: Sequence[str]) -> None:
         self.read += read
 
 

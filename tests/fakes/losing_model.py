@@ -2,7 +2,7 @@
 
 from bot.agent.messages import Answer, Usage
 from bot.errors import ModelError
-from bot.models.base import OnText, Question
+from bot.models.base import ModelRequest, OnText
 from bot.models.client import charging
 from tests.fakes.scripted_model import Hanging
 
@@ -18,12 +18,12 @@ class LosingModel:
     def __init__(self, *lost: Usage, then: Answer | ModelError | Hanging) -> None:
         self.lost, self.then = lost, then
 
-    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
-        assert question.on_lost is not None
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
+        assert request.on_lost is not None
         for usage in self.lost:
-            question.on_lost(question, usage)
+            request.on_lost(request, usage)
         if isinstance(self.then, Hanging):
-            with charging(question, lambda: None):
+            with charging(request, lambda: None):
                 return await self.then.wait()
         if isinstance(self.then, ModelError):
             raise self.then

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bot.agent.messages import Answer, StopReason, ToolCall, Usage
-from bot.models.base import OnText, Question
+from bot.models.base import ModelRequest, OnText
 from bot.values import Json
 
 
@@ -47,29 +47,31 @@ LITTLE = Usage(10, 5)
 
 
 class ScriptedModel:
-    """A `Model` that gives the lines of its script, one for each question.
+    """A `Model` that gives the lines of its script, one for each request.
 
     Asked more often than the script has lines, it fails the test.
 
     Args:
         script: The lines.
-        respond: Finds the line by the question, in place of a script.
+        respond: Finds the line by the request, in place of a script.
     """
 
-    def __init__(self, *script: Line, respond: Callable[[Question], Line] | None = None) -> None:
-        self.questions: list[Question] = []
+    def __init__(
+        self, *script: Line, respond: Callable[[ModelRequest], Line] | None = None
+    ) -> None:
+        self.requests: list[ModelRequest] = []
         self._script = list(script)
         self._respond = respond
 
     @property
-    def last(self) -> Question:
-        """The newest question."""
-        return self.questions[-1]
+    def last(self) -> ModelRequest:
+        """The newest request."""
+        return self.requests[-1]
 
-    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         """Say the next line, after the event loop had its turn, as with any real model."""
-        self.questions.append(question)
-        line = self._next(question)
+        self.requests.append(request)
+        line = self._next(request)
         await asyncio.sleep(0)
         if isinstance(line, Streamed):
             if on_text is not None:
@@ -80,13 +82,13 @@ class ScriptedModel:
             line = await line.wait()
         if isinstance(line, BaseException):
             raise line
-        return replace(line, model=line.model or question.model)
+        return replace(line, model=line.model or request.model)
 
-    def _next(self, question: Question) -> Line:
+    def _next(self, request: ModelRequest) -> Line:
         if self._respond is not None:
-            return self._respond(question)
+            return self._respond(request)
         if not self._script:
-            raise AssertionError(f"No line is left for {question.messages[-1]!r}")
+            raise AssertionError(f"No line is left for {request.messages[-1]!r}")
         return self._script.pop(0)
 
 

@@ -45,7 +45,7 @@ async def test_the_model_sees_prompt_task_tools_and_all_that_was_said(office: Of
 
     await office.work(model, a_tool("look"), a_tool("listen"), max_response_tokens=500)
 
-    first, second = model.questions
+    first, second = model.requests
     assert (first.prompt, first.model, first.max_tokens) == ("You count.", "some-model", 500)
     assert first.messages == (UserMessage("Count the sheep."),)
     assert [tool.name for tool in first.tools] == ["look", "listen"]
@@ -169,10 +169,10 @@ async def test_a_message_is_read_once_at_the_next_step_and_marked_there(office: 
 
     assert result.status is RunStatus.COMPLETED
     shown = [
-        sum("Only the white ones." in told_or_said(m) for m in q.messages) for q in model.questions
+        sum("Only the white ones." in told_or_said(m) for m in q.messages) for q in model.requests
     ]
     assert shown == [1, 1, 1], "it stays in the history, and is not told again"
-    assert "Only the white ones." in told(model.questions[0])
+    assert "Only the white ones." in told(model.requests[0])
     assert [entry.read for entry in answers_in(journal.shelf.entries)] == [("m1",), (), ()]
 
 

@@ -8,7 +8,7 @@ import pytest
 from bot.agent.base_agent import BaseAgent
 from bot.agent.messages import Answer
 from bot.agent.protocols import Entry
-from bot.models.base import Question
+from bot.models.base import ModelRequest
 from bot.tasks import Tasks
 from bot.values import RunStatus
 from skills.base import Effects
@@ -26,7 +26,7 @@ SCRIPT = [
 def a_run(shelf: Shelf, tasks: Tasks) -> BaseAgent:
     """Return an agent for whose third answer only the last step is left."""
 
-    def respond(_: Question) -> Line:
+    def respond(_: ModelRequest) -> Line:
         return SCRIPT[len(answers_in(shelf.entries))]
 
     return an_agent(
@@ -123,7 +123,7 @@ async def test_when_time_runs_out_at_the_same_moment_cancelling_wins(tasks: Task
     class Torn:
         asked = 0
 
-        async def ask(self, _: Question, __: object = None) -> Answer:
+        async def ask(self, _: ModelRequest, __: object = None) -> Answer:
             self.asked += 1
             try:
                 await asyncio.Event().wait()

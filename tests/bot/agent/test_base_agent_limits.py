@@ -10,7 +10,7 @@ from bot.agent.budget import TokenBudget
 from bot.agent.messages import Answer, StopReason, ToolResults, Usage
 from bot.agent.progress import last_step
 from bot.errors import ModelError
-from bot.models.base import Question
+from bot.models.base import ModelRequest
 from bot.tasks import Tasks
 from bot.values import Json, RunStatus
 from skills.base import Tool, ToolContext
@@ -50,7 +50,7 @@ async def test_there_is_one_warning_when_four_fifths_are_used(
     result = await office.work(model, a_tool("look"), around=around, **numbers)
 
     assert result.status is RunStatus.COMPLETED
-    notes = [told(question) for question in model.questions]
+    notes = [told(request) for request in model.requests]
     assert [said in note for note in notes].count(True) == 1
     assert sum(WARNING in note for note in notes) == 1
 
@@ -61,7 +61,7 @@ async def test_below_four_fifths_there_is_no_warning(office: Office) -> None:
 
     await office.work(model, a_tool("look"), around=around)
 
-    assert not any(WARNING in told(question) for question in model.questions)
+    assert not any(WARNING in told(request) for request in model.requests)
 
 
 async def test_when_several_are_short_the_shortest_is_named(office: Office) -> None:
@@ -142,7 +142,7 @@ async def test_at_a_limit_there_is_one_last_step_without_tools(
     model, result = await short.work(office, says("Seven so far."))
 
     assert (result.status, result.text, result.error) == (short.limit, "Seven so far.", "")
-    assert [question.tools_allowed for question in model.questions[-2:]] == [True, False]
+    assert [request.tools_allowed for request in model.requests[-2:]] == [True, False]
     assert [tool.name for tool in model.last.tools] == ["look"], "a history with calls needs them"
     assert last_step(short.limit) in told(model.last)
     assert "last answer" in told(model.last)
@@ -189,8 +189,8 @@ async def test_without_a_last_answer_the_text_of_the_steps_is_kept(
 async def test_a_message_to_the_run_is_still_read_in_the_last_step(
     office: Office, short: Short
 ) -> None:
-    def deliver_late(question: Question) -> Line:
-        if not question.tools_allowed:
+    def deliver_late(request: ModelRequest) -> Line:
+        if not request.tools_allowed:
             return says("Seven.")
         short.inbox.waiting = [("m1", "Only white ones.")]
         return short.steps.pop(0)
@@ -238,8 +238,8 @@ async def test_time_that_runs_out_while_a_tool_works_leaves_a_last_step(office: 
         timer.seconds = 0
         return await hung(context, arguments)
 
-    def respond(question: Question) -> Line:
-        return asks_for(call("look")) if question.tools_allowed else says("Nothing yet.")
+    def respond(request: ModelRequest) -> Line:
+        return asks_for(call("look")) if request.tools_allowed else says("Nothing yet.")
 
     model = ScriptedModel(respond=respond)
     result = await office.work(model, a_tool("look", dawdle), around=surroundings(timer=timer))
@@ -302,9 +302,9 @@ async def test_spending_passes_the_budget_by_at_most_one_call(
     spent: list[int] = []
     left = list(costs)
 
-    def respond(question: Question) -> Line:
+    def respond(request: ModelRequest) -> Line:
         sent, share = left.pop(0) if left else (10, 0.1)
-        usage = Usage(0, int(question.max_tokens * share), cache_write=sent)
+        usage = Usage(0, int(request.max_tokens * share), cache_write=sent)
         spent.append(usage.total)
         if len(spent) > len(costs):
             return says("Twelve.", usage=usage)
@@ -333,11 +333,11 @@ async def test_spending_keeps_to_the_budget_when_calls_cost_what_was_estimated(
 
     budget = Watched(total)
 
-    def respond(question: Question) -> Line:
+    def respond(request: ModelRequest) -> Line:
         share = left.pop(0) if left else 1.0
-        usage = Usage(0, int(question.max_tokens * share), cache_write=seen.asked[-1])
-        if not question.tools_allowed:
-            return says("Twelve.", usage=Usage(0, question.max_tokens))
+        usage = Usage(0, int(request.max_tokens * share), cache_write=seen.asked[-1])
+        if not request.tools_allowed:
+            return says("Twelve.", usage=Usage(0, request.max_tokens))
         return asks_for(call("look", n=len(left) + budget.spent), usage=usage)
 
     owner = Tasks()

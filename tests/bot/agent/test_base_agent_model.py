@@ -23,7 +23,7 @@ from bot.errors import (
     ModelError,
     ModelUnavailableError,
 )
-from bot.models.base import OnText, Question
+from bot.models.base import ModelRequest, OnText
 from bot.values import Json, RunStatus
 from skills.base import ToolContext
 from tests.bot.agent.things import Office, a_tool, an_agent, told
@@ -86,7 +86,7 @@ async def test_only_thoughts_are_continued_once(office: Office, stop: StopReason
     result = await office.work(model)
 
     assert (result.status, result.text) == (RunStatus.COMPLETED, "Twelve.")
-    assert len(model.questions) == 2
+    assert len(model.requests) == 2
 
 
 @pytest.mark.parametrize("stop", [StopReason.MAX_TOKENS, StopReason.END])
@@ -95,7 +95,7 @@ async def test_only_thoughts_twice_in_a_row_fail(office: Office, stop: StopReaso
 
     result = await office.work(model)
 
-    assert (result.status, len(model.questions)) == (RunStatus.FAILED, 2)
+    assert (result.status, len(model.requests)) == (RunStatus.FAILED, 2)
     assert "did not get to the end" in result.error
 
 
@@ -118,7 +118,7 @@ async def test_a_model_that_pauses_for_the_third_time_fails(office: Office) -> N
 
     result = await office.work(model)
 
-    assert (result.status, len(model.questions)) == (RunStatus.FAILED, 3)
+    assert (result.status, len(model.requests)) == (RunStatus.FAILED, 3)
     assert "did not get to the end" in result.error
     assert "Hm." in result.text
 
@@ -145,8 +145,8 @@ async def test_what_does_not_fit_is_halved_once_without_parting_calls_and_result
 ) -> None:
     sizes: list[int] = []
 
-    def respond(question: Question) -> Line:
-        sizes.append(len(question.messages))
+    def respond(request: ModelRequest) -> Line:
+        sizes.append(len(request.messages))
         if len(sizes) <= 6:
             return asks_for(call("look", n=len(sizes)), text="I look. " * 100)
         return overflow if len(sizes) == 7 else says("Twelve.")
@@ -155,7 +155,7 @@ async def test_what_does_not_fit_is_halved_once_without_parting_calls_and_result
     result = await office.work(model, a_tool("look"))
 
     assert (result.status, result.text) == (RunStatus.COMPLETED, "Twelve.")
-    full, half = model.questions[-2:]
+    full, half = model.requests[-2:]
     assert len(half.messages) < len(full.messages)
     assert half.messages[0] == full.messages[0]
     assert half.messages[-1] == full.messages[-1]
@@ -174,7 +174,7 @@ async def test_what_does_not_fit_when_halved_fails_with_a_reason(
 
     result = await office.work(model)
 
-    assert (result.status, len(model.questions)) == (RunStatus.FAILED, 2)
+    assert (result.status, len(model.requests)) == (RunStatus.FAILED, 2)
     assert "too long for the model" in result.error
 
 
@@ -273,11 +273,11 @@ async def test_long_history_is_trimmed_to_its_room_before_it_is_sent(office: Off
 
 
 async def test_the_last_step_is_trimmed_to_what_can_still_be_paid(office: Office) -> None:
-    def respond(question: Question) -> Line:
-        if not question.tools_allowed:
+    def respond(request: ModelRequest) -> Line:
+        if not request.tools_allowed:
             return says("Twelve.")
-        n = len(question.messages)
-        usage = Usage(estimate_tokens(question.messages), 300)
+        n = len(request.messages)
+        usage = Usage(estimate_tokens(request.messages), 300)
         return asks_for(call("look", n=n), text="I look. " * 300, usage=usage)
 
     model = ScriptedModel(respond=respond)
@@ -306,11 +306,11 @@ def assert_pairs_are_whole(messages: tuple[Message, ...]) -> None:
 class Busy(ScriptedModel):
     """Waits for its provider before each answer, by saying so."""
 
-    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
-        assert question.on_wait is not None
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
+        assert request.on_wait is not None
         for seconds in (0.5, 40.0, 240.0):
-            question.on_wait("Acme is busy. Try again in a minute.", seconds)
-        return await super().ask(question, on_text)
+            request.on_wait("Acme is busy. Try again in a minute.", seconds)
+        return await super().ask(request, on_text)
 
 
 async def test_what_is_waited_for_is_told_to_the_card_and_in_the_reply(office: Office) -> None:

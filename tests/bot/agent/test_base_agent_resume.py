@@ -20,7 +20,7 @@ from bot.agent.messages import (
 )
 from bot.agent.progress import AgentResult
 from bot.agent.protocols import AnswerEntry, Entry, ResultEntry
-from bot.models.base import Question
+from bot.models.base import ModelRequest
 from bot.tasks import Tasks
 from bot.values import Json, RunStatus
 from skills.base import Effects, Tool, ToolContext
@@ -98,7 +98,7 @@ class Life:
         finally:
             await owner.close()
 
-    def _respond(self, _: Question) -> Line:
+    def _respond(self, _: ModelRequest) -> Line:
         number = len(answers_in(self.shelf.entries))
         self.asked[number] += 1
         return self.script[number] if number < len(self.script) else says("Done.")
@@ -344,7 +344,7 @@ async def test_work_that_was_over_is_not_begun_again(
     result = await office.work(silent, around=surroundings(journal=MemoryJournal(shelf, 2)))
 
     assert (result.status, result.text) == (status, stored.answer.text)
-    assert silent.questions == []
+    assert silent.requests == []
 
 
 async def test_a_malformed_call_is_no_different_after_a_crash(office: Office) -> None:

@@ -55,7 +55,7 @@ async def test_a_budget_that_a_tool_used_up_leaves_one_last_step(office: Office)
     result = await office.work(model, searching(), around=surroundings(budget=TokenBudget(5_000)))
 
     assert result.status is RunStatus.BUDGET_EXCEEDED
-    assert model.questions[1:] == [] or not model.last.tools_allowed
+    assert model.requests[1:] == [] or not model.last.tools_allowed
 
 
 async def test_a_tool_that_fails_after_spending_is_charged_all_the_same(office: Office) -> None:

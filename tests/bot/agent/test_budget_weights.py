@@ -6,7 +6,7 @@ import pytest
 
 from bot.agent.budget import Spending
 from bot.agent.messages import Answer, Message, Usage, UserMessage
-from bot.models.base import Question, ToolDescription
+from bot.models.base import ModelRequest, ToolDescription
 
 TOOL = ToolDescription("look", "Look. " * 100, {"type": "object"})
 TASK = UserMessage("Count the sheep. " * 50)
@@ -16,8 +16,8 @@ def spending() -> Spending:
     return Spending("You count.", "some-model", (TOOL,), lambda model: 0.1)
 
 
-def ask(*messages: Message) -> Question:
-    return Question(model="some-model", prompt="You count.", messages=messages, tools=(TOOL,))
+def ask(*messages: Message) -> ModelRequest:
+    return ModelRequest(model="some-model", prompt="You count.", messages=messages, tools=(TOOL,))
 
 
 def answer(usage: Usage) -> Answer:

@@ -75,7 +75,7 @@ async def test_a_model_that_refuses_media_reads_their_names_and_is_not_shown_any
     result = await office.work(model, a_tool("show", show))
 
     assert (result.status, result.text) == (RunStatus.COMPLETED, "A cat?")
-    assert [holds_images(each.messages) for each in model.questions] == [False, True, False, False]
+    assert [holds_images(each.messages) for each in model.requests] == [False, True, False, False]
     assert f"[cat.png: {NOT_ACCEPTED}]" in str(model.last.messages)
 
 

@@ -10,7 +10,7 @@ from bot.agent.messages import ToolResult, ToolResults, UserMessage
 from bot.agent.progress import AgentResult
 from bot.agent.protocols import AgentConfig, AgentContext, AnswerEntry, Entry
 from bot.agent.toolbox import Toolbox
-from bot.models.base import Model, OnText, Question
+from bot.models.base import Model, ModelRequest, OnText
 from bot.tasks import Tasks
 from bot.values import Json
 from skills.base import Effects, Reach, Tool, ToolContext
@@ -133,9 +133,9 @@ class Hung:
                 return "At last."
 
 
-def results_shown(question: Question) -> ToolResults:
-    """Return the results that a question ends with."""
-    newest = question.messages[-1]
+def results_shown(request: ModelRequest) -> ToolResults:
+    """Return the results that a request ends with."""
+    newest = request.messages[-1]
     assert isinstance(newest, ToolResults)
     return newest
 
@@ -144,15 +144,15 @@ def texts_of(results: Sequence[ToolResult]) -> list[str]:
     return [result.text for result in results]
 
 
-def told(question: Question) -> str:
-    """Return what the runtime and people say at the end of a question."""
-    match question.messages[-1]:
+def told(request: ModelRequest) -> str:
+    """Return what the runtime and people say at the end of a request."""
+    match request.messages[-1]:
         case ToolResults(note=note):
             return note
         case UserMessage(text):
             return text
         case other:
-            raise AssertionError(f"The question ends with {other!r}")
+            raise AssertionError(f"The request ends with {other!r}")
 
 
 def answers_in(entries: Sequence[Entry]) -> list[AnswerEntry]:

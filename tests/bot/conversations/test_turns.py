@@ -234,7 +234,7 @@ async def test_a_turn_that_ends_its_process_again_and_again_is_given_up(worker: 
 
     await worker.turns.work(turn_id)
 
-    assert worker.model.questions == []
+    assert worker.model.requests == []
     assert f"{MAX_CRASHES} times in a row" in worker.outlet.texts()[0]
     assert await worker.status(turn_id) == "failed"
 

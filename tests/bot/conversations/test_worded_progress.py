@@ -248,7 +248,7 @@ async def test_all_runs_of_a_place_have_one_sentence_and_each_place_has_its_own(
     await process.worded.write_due()
     await process.worded.write_due()
 
-    asked = sorted(str(each.messages) for each in model.questions)
+    asked = sorted(str(each.messages) for each in model.requests)
     assert len(asked) == 2
     assert ["hens" in asked[0], "geese" in asked[0], "cows" in asked[0]] in (
         [True, True, False],

@@ -28,7 +28,7 @@ from bot.conversations.files import FileSettings
 from bot.errors import ContextTooLongError, ModelError, ModelRefusedError, ModelUnavailableError
 from bot.models.anthropic import anthropic_model
 from bot.models.anthropic_client import AnthropicSettings
-from bot.models.base import Question, ToolDescription
+from bot.models.base import ModelRequest, ToolDescription
 from bot.models.client import SdkModel
 from bot.values import Json
 from tests.fakes.anthropic_server import FakeAnthropic
@@ -66,9 +66,9 @@ async def model(opened: Opener) -> AsyncIterator[SdkModel]:
         yield given
 
 
-def ask(*messages: Message, model: str = SONNET, **fields: object) -> Question:
-    said = messages or (UserMessage("Hi"),)
-    return Question(model=model, prompt="You are a bot.", messages=said, tools=(TOOL,), **fields)  # type: ignore[arg-type]
+def ask(*messages: Message, model: str = SONNET, **fields: object) -> ModelRequest:
+    fields = {"messages": messages or (UserMessage("Hi"),), "tools": (TOOL,), **fields}
+    return ModelRequest(model=model, prompt="You are a bot.", **fields)  # type: ignore[arg-type]
 
 
 def unheard(_: str) -> None:
@@ -545,10 +545,10 @@ async def test_a_stream_that_falls_silent_is_given_up(
 ) -> None:
     server.script = in_order(Reply(text="Never ends", fault="hang", after_events=after))
     lost: list[Usage] = []
-    question = replace(ask(), on_lost=lambda _, usage: lost.append(usage))
+    request = replace(ask(), on_lost=lambda _, usage: lost.append(usage))
     async with asyncio.timeout(20), opened(idle_timeout_seconds=0.5) as model:
         with pytest.raises(ModelUnavailableError, match="in time") as caught:
-            await model.ask(question, unheard)
+            await model.ask(request, unheard)
 
         await server.disconnected.wait()
     assert caught.value.charged

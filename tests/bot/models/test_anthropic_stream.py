@@ -8,13 +8,13 @@ from pydantic import TypeAdapter
 from bot.agent.messages import UserMessage
 from bot.models.anthropic import LONGEST_THOUGHT, StreamedMessage
 from bot.models.anthropic_codec import answer_from
-from bot.models.base import Question
+from bot.models.base import ModelRequest
 from bot.values import Json
 
 if TYPE_CHECKING:
     from anthropic.types import RawMessageStreamEvent
 
-QUESTION = Question(model="claude-x", prompt="", messages=(UserMessage("Hi"),))
+REQUEST = ModelRequest(model="claude-x", prompt="", messages=(UserMessage("Hi"),))
 START: Json = {
     "type": "message_start",
     "message": {
@@ -99,7 +99,7 @@ def test_counts_that_an_event_leaves_out_stay() -> None:
         "usage": {"input_tokens": None, "cache_read_input_tokens": None, "output_tokens": 30},
     }
 
-    usage = answer_from(arriving(end).document, QUESTION).usage
+    usage = answer_from(arriving(end).document, REQUEST).usage
 
     assert (usage.input, usage.cache_read, usage.output) == (10, 5, 30)
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from bot.agent.messages import UserMessage
 from bot.errors import BadRequestError
-from bot.models.base import Question
+from bot.models.base import ModelRequest
 from bot.models.catalog import ModelChoice, Models, ModelSettings
 from bot.values import Json
 from tests.fakes.anthropic_server import FakeAnthropic
@@ -156,7 +156,7 @@ async def test_each_choice_is_asked_at_its_own_provider() -> None:
 
 async def text_of(models: Models, choice: ModelChoice) -> str:
     said = (UserMessage("Hello"),)
-    answer = await models.of(choice).ask(Question(model=choice.model, prompt="", messages=said))
+    answer = await models.of(choice).ask(ModelRequest(model=choice.model, prompt="", messages=said))
     return answer.text
 
 

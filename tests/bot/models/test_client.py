@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from bot.agent.messages import Answer, Usage, UserMessage
-from bot.models.base import Question
+from bot.models.base import ModelRequest
 from bot.models.client import SHOWN_EVERY_SECONDS, Lazy, Sdk, SdkModel
 from bot.values import Json
 
-QUESTION = Question(model="m", prompt="", messages=(UserMessage("Hi"),))
+REQUEST = ModelRequest(model="m", prompt="", messages=(UserMessage("Hi"),))
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Growing:
     def document(self) -> Json:
         return {"text": self.shown}
 
-    def usage(self, question: Question) -> Usage | None:
+    def usage(self, request: ModelRequest) -> Usage | None:
         return None
 
     def take(self, event: str) -> None:
@@ -74,13 +74,13 @@ async def heard_of(texts: Sequence[str], *, pause: float) -> list[str]:
     model = SdkModel(
         name="A",
         sdk=Lazy(lambda: sdk),
-        request_for=lambda _, *, streamed: {"streamed": streamed},
+        body_for=lambda _, *, streamed: {"streamed": streamed},
         answer_from=lambda document, _: Answer(document["text"]),
         new_stream=Growing,
         timeout_seconds=1,
     )
     heard: list[str] = []
-    await model.ask(QUESTION, heard.append)
+    await model.ask(REQUEST, heard.append)
     return heard
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from bot.agent.messages import Answer, UserMessage, from_json, to_json
 from bot.errors import ContextTooLongError, ModelError, ModelRefusedError, ModelUnavailableError
-from bot.models.base import OnText, Question
+from bot.models.base import ModelRequest, OnText
 from bot.models.fallback import DOWN_SECONDS, FallbackModel, Fallbacks
 
-QUESTION = Question(model="best", prompt="", messages=(UserMessage("Hi"),), seconds=300)
+REQUEST = ModelRequest(model="best", prompt="", messages=(UserMessage("Hi"),), seconds=300)
 FIRST, SECOND, THIRD = "acme/best", "acme/good", "other/plain"
 
 
@@ -51,14 +51,14 @@ class Provider:
     provider: str
     world: World
 
-    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         world = self.world
-        world.asked.append((question.model, question.seconds))
-        error = world.moods.get(question.model)
+        world.asked.append((request.model, request.seconds))
+        error = world.moods.get(request.model)
         if error is None:
-            return Answer("Here.", model=question.model)
+            return Answer("Here.", model=request.model)
         if isinstance(error, ModelUnavailableError) and error.retry_after_seconds is None:
-            world.now += question.seconds or 0
+            world.now += request.seconds or 0
         raise error
 
 
@@ -69,7 +69,7 @@ def busy(wait: float | None = None) -> ModelUnavailableError:
 async def test_while_the_first_answers_nobody_else_is_asked() -> None:
     world = World()
 
-    answer = await world.model().ask(QUESTION)
+    answer = await world.model().ask(REQUEST)
 
     assert (answer.model, answer.fallback) == ("best", "")
     assert world.asked == [("best", 20)]
@@ -79,7 +79,7 @@ async def test_while_the_first_answers_nobody_else_is_asked() -> None:
 async def test_others_answer_in_their_order(error: ModelError) -> None:
     world = World(moods={"best": error, "good": error})
 
-    answer = await world.model().ask(QUESTION)
+    answer = await world.model().ask(REQUEST)
 
     assert (answer.model, answer.fallback) == ("plain", THIRD)
     assert world.names == ["best", "good", "plain"]
@@ -90,7 +90,7 @@ async def test_what_is_wrong_with_the_question_is_told_at_once(error: ModelError
     world = World(moods={"best": error})
 
     with pytest.raises(type(error)):
-        await world.model().ask(QUESTION)
+        await world.model().ask(REQUEST)
 
     assert world.names == ["best"]
 
@@ -98,25 +98,25 @@ async def test_what_is_wrong_with_the_question_is_told_at_once(error: ModelError
 async def test_a_model_that_was_down_is_asked_last_for_a_while() -> None:
     world = World(moods={"best": busy()})
     model = world.model()
-    await model.ask(QUESTION)
+    await model.ask(REQUEST)
     world.asked.clear()
 
-    await model.ask(QUESTION)
+    await model.ask(REQUEST)
     assert world.names == ["good"]
 
     world.now += DOWN_SECONDS
     world.moods.clear()
-    answer = await model.ask(QUESTION)
+    answer = await model.ask(REQUEST)
     assert (answer.model, answer.fallback) == ("best", "")
 
 
 async def test_who_asks_for_another_model_knows_which_are_down() -> None:
     world = World(moods={"best": busy(), "good": busy()})
-    await world.model().ask(QUESTION)
+    await world.model().ask(REQUEST)
     world.asked.clear()
 
     candidates = world.fallbacks.candidates
-    await FallbackModel(candidates[SECOND], [candidates[THIRD]], world.fallbacks).ask(QUESTION)
+    await FallbackModel(candidates[SECOND], [candidates[THIRD]], world.fallbacks).ask(REQUEST)
 
     assert world.names == ["plain"]
 
@@ -125,7 +125,7 @@ async def test_when_none_answers_all_are_asked_again_after_the_shortest_pause() 
     world = World(moods={"best": busy(120), "good": busy(40), "plain": ModelRefusedError("No.")})
 
     with pytest.raises(ModelUnavailableError):
-        await world.model().ask(replace(QUESTION, seconds=100))
+        await world.model().ask(replace(REQUEST, seconds=100))
 
     assert world.names == ["best", "good", "plain", *["best", "good"] * 2]
     assert world.now == 80
@@ -135,7 +135,7 @@ async def test_a_model_that_comes_back_answers_while_another_stays_dead() -> Non
     world = World(moods={"best": busy(), "good": busy(30), "plain": ModelRefusedError("No.")})
     world.after[1] = lambda: world.moods.pop("good")
 
-    answer = await world.model().ask(QUESTION)
+    answer = await world.model().ask(REQUEST)
 
     assert (answer.fallback, world.now) == (SECOND, 41)
 
@@ -145,7 +145,7 @@ async def test_a_fallback_that_the_question_does_not_fit_ends_nothing(error: Mod
     world = World(moods={"best": busy(30), "good": error, "plain": error})
     world.after[1] = lambda: world.moods.pop("best")
 
-    answer = await world.model().ask(QUESTION)
+    answer = await world.model().ask(REQUEST)
 
     assert (answer.model, answer.fallback) == ("best", "")
     assert world.names == ["best", "good", "plain", "best"]
@@ -155,7 +155,7 @@ async def test_when_the_time_is_over_the_error_of_the_first_is_told() -> None:
     world = World(moods={"best": busy(), "good": ModelRefusedError("No."), "plain": busy()})
 
     with pytest.raises(ModelUnavailableError, match="Busy"):
-        await world.model().ask(replace(QUESTION, seconds=30))
+        await world.model().ask(replace(REQUEST, seconds=30))
 
     assert world.asked == [("best", 20), ("good", 10), ("plain", 10)]
 

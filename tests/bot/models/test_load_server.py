@@ -7,7 +7,7 @@ from contextlib import aclosing
 from bot.agent.messages import Message, ToolResult, ToolResults, UserMessage
 from bot.models.anthropic import anthropic_model
 from bot.models.anthropic_client import AnthropicSettings
-from bot.models.base import Question, ToolDescription
+from bot.models.base import ModelRequest, ToolDescription
 
 SCHEMA = {
     "type": "object",
@@ -41,7 +41,7 @@ async def work(url: str) -> list[dict[str, object]]:
         while True:
             tools = (ToolDescription("look", "Look.", SCHEMA),)
             said = tuple(messages)
-            answer = await model.ask(Question(model="m", prompt="", messages=said, tools=tools))
+            answer = await model.ask(ModelRequest(model="m", prompt="", messages=said, tools=tools))
             if not answer.calls:
                 return calls
             calls += [call.arguments for call in answer.calls]

@@ -13,7 +13,7 @@ from bot.agent.messages import (
     ToolResults,
     UserMessage,
 )
-from bot.models.base import Question, ToolDescription
+from bot.models.base import ModelRequest, ToolDescription
 from bot.models.offline import MODEL, SIGNATURE, OfflineModel, OfflineSettings, decide
 from bot.platforms.terminal.texts import welcome
 from bot.values import Identity, Json
@@ -55,10 +55,10 @@ async def ask(
     tools: tuple[ToolDescription, ...] = MAIN_TOOLS,
     tools_allowed: bool = True,
 ) -> Answer:
-    question = Question(
+    request = ModelRequest(
         model=MODEL, prompt=prompt, messages=messages, tools=tools, tools_allowed=tools_allowed
     )
-    return await OfflineModel(OfflineSettings(pace_seconds=0)).ask(question)
+    return await OfflineModel(OfflineSettings(pace_seconds=0)).ask(request)
 
 
 async def calls_for(words: str) -> list[tuple[str, Json]]:
@@ -367,9 +367,9 @@ async def test_a_final_reply_never_passes_for_a_real_model(prompt: str) -> None:
 
 async def test_a_text_is_streamed_in_a_few_pieces() -> None:
     heard: list[str] = []
-    question = Question(model=MODEL, prompt=MAIN, messages=(UserMessage("Hello"),))
+    request = ModelRequest(model=MODEL, prompt=MAIN, messages=(UserMessage("Hello"),))
 
-    answer = await OfflineModel(OfflineSettings(pace_seconds=0)).ask(question, heard.append)
+    answer = await OfflineModel(OfflineSettings(pace_seconds=0)).ask(request, heard.append)
 
     assert 3 <= len(heard) <= 7
     assert heard[-1] == answer.text
@@ -388,7 +388,8 @@ def test_a_run_of_the_demo_lasts_long_enough_to_type_two_commands() -> None:
     messages: list[Message] = [UserMessage("Task:\nresearch tea")]
     paces = 0
     while True:
-        step = decide(Question(model=MODEL, prompt=SUBAGENT, messages=tuple(messages), tools=tools))
+        said = tuple(messages)
+        step = decide(ModelRequest(model=MODEL, prompt=SUBAGENT, messages=said, tools=tools))
         paces += step.paces
         if not step.calls:
             break
@@ -402,8 +403,8 @@ def test_a_run_of_the_demo_lasts_long_enough_to_type_two_commands() -> None:
 
 
 def test_a_delegated_task_of_the_demo_is_quick() -> None:
-    question = Question(
+    request = ModelRequest(
         model=MODEL, prompt=SUBAGENT, messages=(UserMessage("find tea"),), tools=RUN_TOOLS
     )
 
-    assert decide(question).paces == 1
+    assert decide(request).paces == 1

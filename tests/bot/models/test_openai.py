@@ -21,10 +21,10 @@ from bot.agent.messages import (
     UserMessage,
 )
 from bot.errors import ContextTooLongError, ModelError, ModelRefusedError, ModelUnavailableError
-from bot.models.base import Question, ToolDescription
+from bot.models.base import ModelRequest, ToolDescription
 from bot.models.client import SdkModel
 from bot.models.openai import OpenAISettings, openai_model
-from bot.models.openai_codec import NO_PDF, answer_from, calls_in, request_for
+from bot.models.openai_codec import NO_PDF, answer_from, body_for, calls_in
 from bot.values import Json
 from tests.fakes.model_server import KEY, Call, Reply, in_order
 from tests.fakes.openai_server import FakeOpenAI
@@ -58,8 +58,8 @@ async def model(opened: Opener) -> AsyncIterator[SdkModel]:
         yield given
 
 
-def ask(*messages: Message, user_hash: str = "", tools_allowed: bool = True) -> Question:
-    return Question(
+def ask(*messages: Message, user_hash: str = "", tools_allowed: bool = True) -> ModelRequest:
+    return ModelRequest(
         model="some-model",
         prompt="You are a bot.",
         messages=messages or (UserMessage("Hi"),),
@@ -152,8 +152,8 @@ async def test_a_history_is_written_in_the_words_of_chat_completions(
 def test_openai_itself_has_other_names_for_two_fields() -> None:
     asked = ask(user_hash="5e88")
 
-    official = request_for(asked, official=True)
-    other = request_for(asked, official=False)
+    official = body_for(asked, official=True)
+    other = body_for(asked, official=False)
 
     assert (official["max_completion_tokens"], official["safety_identifier"]) == (500, "5e88")
     assert (other["max_tokens"], other["user"]) == (500, "5e88")
@@ -167,9 +167,9 @@ def test_an_effort_is_sent_to_models_that_reason_and_is_high_at_most(
 ) -> None:
     asked = replace(ask(), effort=effort, model="gpt-5.2")
 
-    assert request_for(asked, official=True)["reasoning_effort"] == sent
-    assert "reasoning_effort" not in request_for(asked, official=False)
-    assert "reasoning_effort" not in request_for(replace(asked, model="gpt-4.1"), official=True)
+    assert body_for(asked, official=True)["reasoning_effort"] == sent
+    assert "reasoning_effort" not in body_for(asked, official=False)
+    assert "reasoning_effort" not in body_for(replace(asked, model="gpt-4.1"), official=True)
 
 
 @pytest.mark.parametrize("temperature", [None, 0.0, 0.7])
@@ -411,10 +411,10 @@ async def test_a_stream_that_falls_silent_is_given_up(
 ) -> None:
     server.script = in_order(Reply(text="Never ends", fault="hang", after_events=after))
     lost: list[Usage] = []
-    question = replace(ask(), on_lost=lambda _, usage: lost.append(usage))
+    request = replace(ask(), on_lost=lambda _, usage: lost.append(usage))
     async with asyncio.timeout(20), opened(idle_timeout_seconds=0.5) as model:
         with pytest.raises(ModelUnavailableError, match="in time") as caught:
-            await model.ask(question, unheard)
+            await model.ask(request, unheard)
 
         await server.disconnected.wait()
     assert caught.value.charged

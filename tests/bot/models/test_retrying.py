@@ -9,7 +9,7 @@ import pytest
 
 from bot.agent.messages import Answer, UserMessage
 from bot.errors import ContextTooLongError, ModelError, ModelUnavailableError
-from bot.models.base import OnText, Question
+from bot.models.base import ModelRequest, OnText
 from bot.models.retrying import (
     LONGEST_REST,
     MOST,
@@ -20,7 +20,7 @@ from bot.models.retrying import (
     RetrySettings,
 )
 
-QUESTION = Question(model="some-model", prompt="", messages=(UserMessage("Hi"),))
+REQUEST = ModelRequest(model="some-model", prompt="", messages=(UserMessage("Hi"),))
 STEADY = RetrySettings(wait_jitter_seconds=0)
 AT_ONCE = RetrySettings(wait_initial_seconds=0, wait_max_seconds=0, wait_jitter_seconds=0)
 
@@ -52,13 +52,13 @@ class MoodyModel:
         self._errors: Sequence[ModelError] = errors
         self._text = text
 
-    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         self.asked += 1
         if on_text is not None and self._text:
             on_text(f"{self._text} {self.asked}")
         if self.asked <= len(self._errors):
             raise self._errors[self.asked - 1]
-        return Answer(f"Answer {self.asked}.", model=question.model)
+        return Answer(f"Answer {self.asked}.", model=request.model)
 
 
 class DeadUntil:
@@ -68,11 +68,11 @@ class DeadUntil:
         self.time, self.until, self.wait = time, time.now + seconds, wait
         self.asked: list[float] = []
 
-    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         self.asked.append(self.time.now)
         if self.time.now < self.until:
             raise busy(self.wait)
-        return Answer("Alive.", model=question.model)
+        return Answer("Alive.", model=request.model)
 
 
 def busy(wait: float | None = None) -> ModelUnavailableError:
@@ -86,7 +86,7 @@ def broken() -> ModelUnavailableError:
 async def test_a_busy_model_is_asked_again_until_it_answers() -> None:
     model = MoodyModel(busy(), busy())
 
-    answer = await RetryingModel(model, Time().patience()).ask(QUESTION)
+    answer = await RetryingModel(model, Time().patience()).ask(REQUEST)
 
     assert answer.text == "Answer 3."
 
@@ -95,9 +95,9 @@ async def test_a_busy_model_is_asked_again_until_it_answers() -> None:
 async def test_a_dead_provider_is_waited_for_within_the_time_of_the_work(seconds: float) -> None:
     time = Time()
     model = DeadUntil(time, seconds)
-    question = replace(QUESTION, seconds=300)
+    request = replace(REQUEST, seconds=300)
 
-    answer = await RetryingModel(model, time.patience()).ask(question)
+    answer = await RetryingModel(model, time.patience()).ask(request)
 
     assert answer.text == "Alive."
     assert time.now <= model.until + 31
@@ -108,33 +108,33 @@ async def test_at_the_end_of_the_time_of_the_work_the_error_is_told() -> None:
     model = DeadUntil(time, 10_000)
 
     with pytest.raises(ModelUnavailableError, match="Busy"):
-        await RetryingModel(model, time.patience()).ask(replace(QUESTION, seconds=300))
+        await RetryingModel(model, time.patience()).ask(replace(REQUEST, seconds=300))
 
     assert model.asked[-1] <= 1_300
     assert time.now <= 1_300
 
 
 @pytest.mark.parametrize(
-    ("question", "settings", "most"),
+    ("asked", "settings", "most"),
     [
-        (QUESTION, STEADY, UNLIMITED_SECONDS),
-        (replace(QUESTION, seconds=5_000), STEADY, 3600),
-        (replace(QUESTION, seconds=0), STEADY, 0),
+        (REQUEST, STEADY, UNLIMITED_SECONDS),
+        (replace(REQUEST, seconds=5_000), STEADY, 3600),
+        (replace(REQUEST, seconds=0), STEADY, 0),
         (
-            replace(QUESTION, seconds=300),
+            replace(REQUEST, seconds=300),
             RetrySettings(total_seconds=7, wait_jitter_seconds=0),
             7,
         ),
     ],
 )
 async def test_no_wait_passes_its_limit(
-    question: Question, settings: RetrySettings, most: float
+    asked: ModelRequest, settings: RetrySettings, most: float
 ) -> None:
     time = Time()
     model = DeadUntil(time, 10_000)
 
     with pytest.raises(ModelUnavailableError):
-        await RetryingModel(model, time.patience(settings)).ask(question)
+        await RetryingModel(model, time.patience(settings)).ask(asked)
 
     assert most * 0.8 <= time.now - 1_000 <= most
     assert model.asked
@@ -145,7 +145,7 @@ async def test_what_may_be_charged_is_repeated_only_so_often() -> None:
     patience = Time().patience(AT_ONCE.model_copy(update={"attempts": 4}))
 
     with pytest.raises(ModelUnavailableError, match="Broken off"):
-        await RetryingModel(model, patience).ask(QUESTION)
+        await RetryingModel(model, patience).ask(REQUEST)
 
     assert model.asked == 4
 
@@ -155,7 +155,7 @@ async def test_what_cannot_help_is_not_repeated(error: ModelError) -> None:
     model = MoodyModel(error)
 
     with pytest.raises(ModelError) as caught:
-        await RetryingModel(model, Time().patience()).ask(QUESTION)
+        await RetryingModel(model, Time().patience()).ask(REQUEST)
 
     assert caught.value is error
     assert model.asked == 1
@@ -165,7 +165,7 @@ async def test_the_wait_that_the_provider_names_is_the_least() -> None:
     time = Time()
     model = DeadUntil(time, 60, wait=20)
 
-    await RetryingModel(model, time.patience()).ask(replace(QUESTION, seconds=300))
+    await RetryingModel(model, time.patience()).ask(replace(REQUEST, seconds=300))
 
     gaps = [after - before for before, after in zip(model.asked, model.asked[1:], strict=False)]
     assert gaps == [20, 20, 20]
@@ -175,7 +175,7 @@ async def test_the_backoff_is_kept_where_the_provider_names_less() -> None:
     time = Time()
 
     await RetryingModel(MoodyModel(busy(0.001), busy(0.001), busy(0.001)), time.patience()).ask(
-        QUESTION
+        REQUEST
     )
 
     assert time.waits == [0.5, 1, 2]
@@ -186,7 +186,7 @@ async def test_a_random_part_comes_on_top_of_every_wait() -> None:
     settings = RetrySettings(wait_jitter_seconds=5)
 
     await RetryingModel(MoodyModel(*[busy(20)] * 4), time.patience(settings)).ask(
-        replace(QUESTION, seconds=300)
+        replace(REQUEST, seconds=300)
     )
 
     assert all(20 <= wait <= 25 for wait in time.waits)
@@ -198,7 +198,7 @@ async def test_a_wait_that_is_longer_than_the_time_left_fails_at_once() -> None:
     model = MoodyModel(busy(wait=500))
 
     with pytest.raises(ModelUnavailableError) as caught:
-        await RetryingModel(model, time.patience()).ask(replace(QUESTION, seconds=300))
+        await RetryingModel(model, time.patience()).ask(replace(REQUEST, seconds=300))
 
     assert caught.value.retry_after_seconds == 500
     assert (model.asked, time.waits) == (1, [])
@@ -209,26 +209,26 @@ async def test_a_pause_that_a_model_asks_for_holds_for_everybody_who_asks_it() -
     model, patience = MoodyModel(busy(wait=100)), time.patience()
     retrying = RetryingModel(model, patience)
     with pytest.raises(ModelUnavailableError):
-        await retrying.ask(replace(QUESTION, seconds=50))
+        await retrying.ask(replace(REQUEST, seconds=50))
 
     with pytest.raises(ModelUnavailableError, match="Try again in 100 seconds"):
-        await retrying.ask(replace(QUESTION, seconds=50))
+        await retrying.ask(replace(REQUEST, seconds=50))
     assert model.asked == 1
 
-    await retrying.ask(replace(QUESTION, model="another", seconds=50))
+    await retrying.ask(replace(REQUEST, model="another", seconds=50))
     assert (model.asked, time.waits) == (2, [])
 
-    await retrying.ask(replace(QUESTION, seconds=150))
+    await retrying.ask(replace(REQUEST, seconds=150))
     assert (model.asked, time.waits) == (3, [100])
 
 
 async def test_who_waits_is_told_why_and_how_long() -> None:
     told: list[tuple[str, float]] = []
-    question = replace(
-        QUESTION, seconds=300, on_wait=lambda reason, seconds: told.append((reason, seconds))
+    request = replace(
+        REQUEST, seconds=300, on_wait=lambda reason, seconds: told.append((reason, seconds))
     )
 
-    await RetryingModel(MoodyModel(busy(), busy(40)), Time().patience()).ask(question)
+    await RetryingModel(MoodyModel(busy(), busy(40)), Time().patience()).ask(request)
 
     assert told == [("Busy. Try later.", 0.5), ("Busy. Try later.", 40)]
 
@@ -275,7 +275,7 @@ async def test_only_a_refusal_for_too_much_lets_fewer_go_at_once(
     with pytest.raises(ModelUnavailableError):
         await RetryingModel(
             MoodyModel(ModelUnavailableError("No.", throttled=throttled)), patience
-        ).ask(replace(QUESTION, seconds=0))
+        ).ask(replace(REQUEST, seconds=0))
 
     assert patience.gate.limit == limit
 
@@ -286,10 +286,10 @@ async def test_who_waits_at_the_gate_is_told_so() -> None:
     patience.gate.refused(0)
     await patience.gate.enter(background=False)
     told: list[tuple[str, float]] = []
-    question = replace(QUESTION, seconds=0, on_wait=lambda *each: told.append(each))
+    request = replace(REQUEST, seconds=0, on_wait=lambda *each: told.append(each))
 
     with pytest.raises(ModelUnavailableError):
-        await RetryingModel(MoodyModel(), patience).ask(question)
+        await RetryingModel(MoodyModel(), patience).ask(request)
 
     assert [(reason.split(". ")[0], seconds) for reason, seconds in told] == [
         ("Moody takes few requests at the moment", math.inf)
@@ -305,8 +305,8 @@ async def test_who_stood_at_the_gate_keeps_a_pause_that_began_meanwhile() -> Non
     held = await patience.gate.enter(background=True)
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         for _ in range(2):
-            question = replace(QUESTION, seconds=300, background=True)
-            group.create_task(RetryingModel(model, patience).ask(question))
+            request = replace(REQUEST, seconds=300, background=True)
+            group.create_task(RetryingModel(model, patience).ask(request))
         await asyncio.sleep(0)
         patience.gate.leave(background=True)
 
@@ -320,7 +320,7 @@ async def test_a_pause_ends_for_each_at_another_moment() -> None:
     time = Time()
     patience = time.patience(RetrySettings(wait_jitter_seconds=5))
     with pytest.raises(ModelUnavailableError):
-        await RetryingModel(MoodyModel(busy(60)), patience).ask(replace(QUESTION, seconds=1))
+        await RetryingModel(MoodyModel(busy(60)), patience).ask(replace(REQUEST, seconds=1))
 
     waits = {patience._wait(0, 60.0, 300.0, None) for _ in range(9)}
 
@@ -332,10 +332,10 @@ async def test_a_model_that_asks_for_a_day_is_asked_again_after_ten_minutes() ->
     time = Time()
     retrying = RetryingModel(MoodyModel(busy(86_400)), time.patience())
     with pytest.raises(ModelUnavailableError):
-        await retrying.ask(replace(QUESTION, seconds=3_000))
+        await retrying.ask(replace(REQUEST, seconds=3_000))
     assert time.waits == []
 
-    await retrying.ask(replace(QUESTION, seconds=3_000))
+    await retrying.ask(replace(REQUEST, seconds=3_000))
 
     assert time.waits == [LONGEST_REST]
 
@@ -348,7 +348,7 @@ async def test_a_request_that_has_no_turn_in_its_time_was_not_sent() -> None:
     model = MoodyModel()
 
     with pytest.raises(ModelUnavailableError, match="few requests"):
-        await RetryingModel(model, patience).ask(replace(QUESTION, seconds=0))
+        await RetryingModel(model, patience).ask(replace(REQUEST, seconds=0))
 
     assert (model.asked, number) == (0, 1)
 
@@ -363,7 +363,7 @@ async def test_waiting_can_be_cancelled_at_any_time() -> None:
     model = MoodyModel(busy(wait=100))
     patience = Patience(STEADY, "Moody", sleep=sleep)
     async with asyncio.timeout(20):
-        waiting = asyncio.ensure_future(RetryingModel(model, patience).ask(QUESTION))
+        waiting = asyncio.ensure_future(RetryingModel(model, patience).ask(REQUEST))
         await waits.wait()
 
         waiting.cancel()
@@ -377,7 +377,7 @@ async def test_a_streamed_text_starts_over() -> None:
     heard: list[str] = []
 
     await RetryingModel(MoodyModel(busy(), text="try"), Time().patience()).ask(
-        QUESTION, heard.append
+        REQUEST, heard.append
     )
 
     assert heard == ["try 1", "try 2"]
@@ -393,9 +393,9 @@ async def test_an_outage_is_two_lines_in_the_log_whoever_waits_and_none_on_the_s
     patience = time.patience()
     for _ in range(3):
         with pytest.raises(ModelUnavailableError):
-            await RetryingModel(MoodyModel(*[error] * 99), patience).ask(QUESTION)
+            await RetryingModel(MoodyModel(*[error] * 99), patience).ask(REQUEST)
 
-    await RetryingModel(MoodyModel(), patience).ask(QUESTION)
+    await RetryingModel(MoodyModel(), patience).ask(REQUEST)
 
     assert [record.getMessage() for record in caplog.records] == [
         "some-model does not answer, it is asked again: Busy. Try later. (status 529)",
