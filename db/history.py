@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import false, func, select
 
 from db.conversations import MESSAGES, StoredMessage
 from db.database import Transaction
@@ -39,20 +39,26 @@ async def personal(
 
 
 async def shared(
-    tx: Transaction, conversation_id: str, *, until: str, limit: int = 200
+    tx: Transaction, conversation_id: str, *, until: str, turn_id: str = "", limit: int = 200
 ) -> list[StoredMessage]:
     """Return the messages of a shared conversation up to one of them, in order, since the reset.
 
     An answer is placed behind the messages that its turn had read, before those that came
     meanwhile: so what is sent to a model grows at its end only.
+
+    Args:
+        tx: The transaction.
+        conversation_id: The conversation.
+        until: The newest message; an answer whose turn had read no more is included.
+        turn_id: The turn that reads; what its own steps have read is left out.
+        limit: The most messages.
     """
+    place_id = func.coalesce(func.nullif(turns.c.seen_id, ""), messages.c.id)
+    own = func.coalesce(messages.c.turn_id, "") == turn_id if turn_id else false()
     rows = await tx.execute(
-        select(
-            *MESSAGES.columns,
-            func.coalesce(func.nullif(turns.c.seen_id, ""), messages.c.id).label("place_id"),
-        )
+        select(*MESSAGES.columns, place_id.label("place_id"))
         .outerjoin(turns, turns.c.id == messages.c.turn_id)
-        .where(messages.c.conversation_id == conversation_id, messages.c.id <= until)
+        .where(messages.c.conversation_id == conversation_id, place_id <= until, ~own)
         .order_by(messages.c.id.desc())
         .limit(limit)
     )
@@ -104,14 +110,17 @@ async def forget_summary(tx: Transaction, conversation_id: str) -> bool:
 async def newest_to_read(tx: Transaction, conversation_id: str, message_id: str) -> str:
     """Return the id of the newest message that the turn of a message may read.
 
-    Messages that follow are read too, up to the first that waits for a turn of its own.
+    What earlier turns have read is read too, and what follows, up to the first message that waits
+    for a turn of its own.
     """
+    here = turns.c.conversation_id == conversation_id
+    # Turns begin in another order than their messages came in, since users take turns.
+    read_before = await tx.scalar(select(func.max(turns.c.seen_id)).where(here))
+    known = max(message_id, read_before or "")
     waiting = select(func.min(turns.c.message_id)).where(
-        turns.c.conversation_id == conversation_id,
-        turns.c.status == "queued",
-        turns.c.message_id > message_id,
+        here, turns.c.status == "queued", turns.c.message_id > known
     )
     newest = select(func.max(messages.c.id)).where(messages.c.conversation_id == conversation_id)
     if (first := await tx.scalar(waiting)) is not None:
         newest = newest.where(messages.c.id < first)
-    return await tx.scalar(newest) or message_id
+    return max(known, await tx.scalar(newest) or "")

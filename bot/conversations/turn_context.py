@@ -311,7 +311,8 @@ async def _read(tx: Transaction, turn: Turn) -> tuple[list[StoredMessage], Store
         )
     if turn.shared:
         seen = max(turn.seen_id, turn.message_id)
-        return await history.shared(tx, turn.conversation_id, until=seen), newest
+        past = await history.shared(tx, turn.conversation_id, until=seen, turn_id=turn.id)
+        return past, newest
     return await history.personal(tx, turn.conversation_id, before=turn.message_id), newest
 
 

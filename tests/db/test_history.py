@@ -3,9 +3,10 @@
 import pytest
 
 from bot.values import Identity
-from db import conversations, history
+from db import conversations, history, tables, turns
 from db.conversations import StoredMessage
 from db.database import Database
+from db.rows import change
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored
 
@@ -60,3 +61,80 @@ async def test_a_deleted_summary_brings_nothing_back(
         assert not await history.forget_summary(tx, conversation)
 
     assert [each.text for each in await read(database, conversation, shared=True)] == ["two"]
+
+
+async def begin(database: Database, turn_id: str) -> str:
+    """Let a turn begin and read all that it may; return its newest message."""
+    async with database.transaction() as tx:
+        turn = await turns.get(tx, turn_id)
+        assert turn is not None
+        seen = await history.newest_to_read(tx, turn.conversation_id, turn.message_id)
+        await turns.see(tx, turn_id, seen)
+        await change(tx, tables.turns, tables.turns.c.id == turn_id, status="done")
+    return seen
+
+
+async def read_by(database: Database, turn_id: str, seen: str) -> list[str]:
+    async with database.snapshot() as tx:
+        turn = await turns.get(tx, turn_id)
+        assert turn is not None
+        past = await history.shared(tx, turn.conversation_id, until=seen, turn_id=turn_id)
+    return [each.text for each in past]
+
+
+async def answer(
+    database: Database, conversation: str, turn_id: str, text: str, clock: FakeClock
+) -> None:
+    async with database.transaction() as tx:
+        await conversations.say(
+            tx, conversation, role="assistant", text=text, now=clock(), turn_id=turn_id
+        )
+
+
+async def test_a_turn_that_waited_with_others_reads_the_answer_before_it(
+    database: Database, stored: Stored, conversation: str, clock: FakeClock, alice: Identity
+) -> None:
+    bob, carol = [await stored.somebody() for _ in range(2)]
+    first, second, _ = [
+        await stored.turn(user, conversation, f"for {number}")
+        for number, user in enumerate((alice, bob, carol))
+    ]
+    await begin(database, first)
+    await answer(database, conversation, first, "the answer", clock)
+
+    seen = await begin(database, second)
+
+    assert await read_by(database, second, seen) == ["for 0", "the answer", "for 1"]
+
+
+async def test_a_turn_reads_what_turns_of_later_messages_have_read(
+    database: Database, stored: Stored, conversation: str, clock: FakeClock, alice: Identity
+) -> None:
+    bob, carol = [await stored.somebody() for _ in range(2)]
+    served_last, other, served_first = [
+        await stored.turn(user, conversation, f"for {number}")
+        for number, user in enumerate((alice, bob, carol))
+    ]
+    seen = await begin(database, served_first)
+    before = await read_by(database, served_first, seen)
+    await answer(database, conversation, served_first, "the answer", clock)
+
+    seen = await begin(database, served_last)
+    after = await read_by(database, served_last, seen)
+
+    assert before == ["for 0", "for 1", "for 2"]
+    assert after == [*before, "the answer"]
+    assert await begin(database, other) == seen
+
+
+async def test_what_the_steps_of_a_turn_have_read_is_not_read_again_by_that_turn(
+    database: Database, stored: Stored, conversation: str, alice: Identity, clock: FakeClock
+) -> None:
+    turn_id = await stored.turn(alice, conversation, "first")
+    seen = await begin(database, turn_id)
+    await say(database, conversation, "further", clock=clock)
+    further = tables.messages.c.text == "further"
+    async with database.transaction() as tx:
+        await change(tx, tables.messages, further, turn_id=turn_id)
+
+    assert await read_by(database, turn_id, seen) == ["first"]
