@@ -107,6 +107,24 @@ async def forget_summary(tx: Transaction, conversation_id: str) -> bool:
     return await change(tx, messages, *summaries, text="", role="reset")
 
 
+async def first_to_answer(tx: Transaction, conversation_id: str, turn_id: str) -> str:
+    """Return the id of the first message that a turn, or one that waits, has to answer."""
+    # A turn is stored right behind its first message; further messages may have joined it.
+    first = select(func.max(messages.c.id)).where(
+        messages.c.conversation_id == conversation_id,
+        messages.c.author == turns.c.user_id,
+        messages.c.role == "user",
+        messages.c.id < turns.c.id,
+    )
+    found = await tx.scalar(
+        select(func.min(func.coalesce(first.scalar_subquery(), turns.c.message_id))).where(
+            turns.c.conversation_id == conversation_id,
+            (turns.c.id == turn_id) | (turns.c.status == "queued"),
+        )
+    )
+    return found or ""
+
+
 async def newest_to_read(tx: Transaction, conversation_id: str, message_id: str) -> str:
     """Return the id of the newest message that the turn of a message may read.
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -74,7 +75,9 @@ class Compaction:
         Returns:
             The usage; `None` if there is no summary, and the history stays as it is.
         """
-        older = history[: _split(history, self._limit // 2)]
+        async with self.database.snapshot() as tx:
+            first = await stored.first_to_answer(tx, turn.conversation_id, turn.id)
+        older = history[: _split(history, self._limit // 2, first=first)]
         if not older:
             return None
         model, name = self.main(turn.model)
@@ -107,10 +110,18 @@ class Compaction:
         return answer.usage
 
 
-def _split(history: Sequence[tuple[StoredMessage, Sequence[Message]]], room: int) -> int:
+def _split(
+    history: Sequence[tuple[StoredMessage, Sequence[Message]]], room: int, *, first: str
+) -> int:
     """Return the number of older messages, such that the others fit into so many tokens.
 
-    The messages since the last answer are never among the older ones.
+    Neither the messages since the last answer nor those that wait for one are among the older
+    ones. An answer stays with the message behind which it is placed.
+
+    Args:
+        history: The messages, oldest first, each as the model reads it.
+        room: The tokens.
+        first: The id of the first message that waits for an answer.
     """
     number = len(history)
     while number and history[number - 1][0].role != "assistant":
@@ -119,7 +130,10 @@ def _split(history: Sequence[tuple[StoredMessage, Sequence[Message]]], room: int
     while number and (size := estimate_tokens(history[number - 1][1])) <= room:
         number -= 1
         room -= size
-    return number
+    places = [item.sort_id for item, _ in history]
+    while 0 < number < len(places) and places[number] == places[number - 1]:
+        number += 1
+    return min(number, bisect_left(places, first))
 
 
 def shown_summary(
