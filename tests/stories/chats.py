@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,6 +21,9 @@ from tests.stories import on_discord, on_slack
 from tests.stories.stage import Gate, Play
 
 File = tuple[str, str, bytes]
+
+#: The users of every chat.
+USERS = ("alice", "bob", "root")
 
 
 @dataclass(frozen=True)
@@ -132,8 +135,22 @@ class Chat(ABC):
         """Begin a thread in the channel without the bot."""
 
     @abstractmethod
-    async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> Any:
-        """Write in a thread, or in direct messages; return the message."""
+    async def write(
+        self, user: str, talk: Talk, text: str, *, mention: bool = False, to: str = ""
+    ) -> Any:
+        """Write in a thread, or in direct messages; return the message.
+
+        Args:
+            user: The author.
+            talk: The thread.
+            text: The text.
+            mention: Begin with a mention of the bot.
+            to: Begin with a mention of this user.
+        """
+
+    @abstractmethod
+    def add_user(self, name: str, shown: str = "") -> None:
+        """Let a further user join, who is called by this name here and shown as another to all."""
 
     @abstractmethod
     def add_bot(self, name: str) -> None:
@@ -312,9 +329,21 @@ class DiscordChat(Chat):
         message = await self.discord.say(who, channel, text)
         return Talk(message, await self.discord.open_thread(who, channel, start=message))
 
-    async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> Any:
+    async def write(
+        self, user: str, talk: Talk, text: str, *, mention: bool = False, to: str = ""
+    ) -> Any:
         await self._ready(talk)
+        text = f"{self._user(to).mention} {text}" if to else text
         return await self.discord.say(self._user(user), talk.channel, text, mention=mention)
+
+    async def reply(self, user: str, talk: Talk, text: str, *, to: Any) -> Any:
+        """Write in reply to a message, whose author is not notified."""
+        who = self._user(user)
+        return await self.discord.say(who, talk.channel, text, reply_to=to, ping_reply=False)
+
+    def add_user(self, name: str, shown: str = "") -> None:
+        self.others[name] = self.discord.add_user(shown or name)
+        self.discord.join(self.server.guild, self.others[name])
 
     def add_bot(self, name: str) -> None:
         self.others[name] = self.discord.add_user(name, bot=True)
@@ -405,7 +434,7 @@ class DiscordChat(Chat):
         return found
 
     def _name(self, pinged: object) -> str:
-        users = {self._user(name).id: name for name in ("alice", "bob", "root")}
+        users = {self._user(name).id: name for name in (*USERS, *self.others)}
         return users.get(pinged, str(pinged))  # type: ignore[call-overload,no-any-return]
 
 
@@ -447,9 +476,17 @@ class SlackChat(Chat):
         room = self.office.channel
         return Talk(await self.slack.say(self._user(user), room, text), room)
 
-    async def write(self, user: str, talk: Talk, text: str, *, mention: bool = False) -> Any:
+    async def write(
+        self, user: str, talk: Talk, text: str, *, mention: bool = False, to: str = ""
+    ) -> Any:
         who, thread = self._user(user), talk.message
-        return await self.slack.say(who, talk.channel, text, thread=thread, mention=mention)
+        text = f"<@{self._user(to).id}> {text}" if to else text
+        return await self.slack.say(
+            who, talk.channel, text, thread=thread, mention=mention, raw=bool(to)
+        )
+
+    def add_user(self, name: str, shown: str = "") -> None:
+        self.others[name] = self.slack.add_user(shown or name)
 
     def add_bot(self, name: str) -> None:
         self.others[name] = self.slack.add_user(name, bot=True)
@@ -535,7 +572,7 @@ class SlackChat(Chat):
         return found
 
     def _name(self, ping: str) -> str:
-        users = {f"<@{self._user(name).id}>": name for name in ("alice", "bob", "root")}
+        users = {f"<@{self._user(name).id}>": name for name in (*USERS, *self.others)}
         return users.get(ping, ping)
 
 
@@ -544,11 +581,16 @@ EMOJIS = {"eyes": "👀", "white_check_mark": "✅", "+1": "👍"}
 
 
 @asynccontextmanager
-async def new_chat(way: ChatWay) -> AsyncIterator[Chat]:
-    """Open a chat without the bot."""
-    if way.transport == "discord":
-        async with on_discord.new_server() as server:
-            yield DiscordChat(server, way.database_url)
-    else:
-        async with on_slack.new_office() as office:
-            yield SlackChat(office, on_slack.Way(way.transport, way.database_url))
+async def new_chat(way: ChatWay, *further: str) -> AsyncIterator[Chat]:
+    """Open a chat without the bot, with further users of these names."""
+    async with AsyncExitStack() as stack:
+        chat: Chat
+        if way.transport == "discord":
+            server = await stack.enter_async_context(on_discord.new_server())
+            chat = DiscordChat(server, way.database_url)
+        else:
+            office = await stack.enter_async_context(on_slack.new_office())
+            chat = SlackChat(office, on_slack.Way(way.transport, way.database_url))
+        for name in further:
+            chat.add_user(name)
+        yield chat
