@@ -36,7 +36,10 @@ PREPARE = (
 READ_ONLY = "PRAGMA query_only=ON"
 #: Methods of the standard driver that the dialect awaits.
 AWAITED = frozenset(
-    {"close", "commit", "create_function", "execute", "executemany", "fetchall", "rollback"}
+    {
+        *("close", "commit", "create_function", "execute", "executemany"),
+        *("fetchall", "fetchmany", "rollback"),
+    }
 )
 #: A log longer than `LOG_BYTES` is emptied; writers wait for that when it exceeds `MOST_LOG_BYTES`.
 LOG_BYTES, MOST_LOG_BYTES = 4_000_000, 10_000_000

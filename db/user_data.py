@@ -1,11 +1,22 @@
 """Names the rows of each table that are about a user, and reads them for an export."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, LargeBinary, Select, Table, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    LargeBinary,
+    Row,
+    Select,
+    Table,
+    and_,
+    func,
+    literal_column,
+    or_,
+    select,
+)
 
 from bot.values import Json, Place
 from db.database import Transaction
@@ -21,6 +32,7 @@ from db.tables import (
     mcp_pins,
     memories,
     messages,
+    metadata,
     notes,
     outbox,
     participants,
@@ -42,6 +54,8 @@ from db.tables import (
 
 #: Most ids in one statement.
 MOST_IDS = 500
+#: Rows that one statement reads or deletes: on SQLite nothing else runs meanwhile.
+BATCH = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +106,30 @@ def personal_of(owner: Owner) -> Select[Any]:
     return select(conversations.c.id).where(*mine)
 
 
+def written_by(owner: Owner) -> ColumnElement[bool]:
+    """Return the condition for messages of the user."""
+    # Written out: with a parameter the partial index would not be used.
+    return (messages.c.author == owner.key) & (messages.c.author != literal_column("''"))
+
+
 def _messages(owner: Owner) -> list[ColumnElement[bool]]:
-    answered = select(turns.c.id).where(turns.c.user_id == owner.key)
+    """Return the conditions for messages to, of and for the user; no message meets two of them."""
+    personal = messages.c.conversation_id.in_(personal_of(owner))
+    results = messages.c.run_id.in_(runs_of(owner))
+    answered = messages.c.turn_id.in_(select(turns.c.id).where(turns.c.user_id == owner.key))
+    elsewhere = (~personal, messages.c.author != owner.key)
+    without_run = or_(messages.c.run_id.is_(None), ~results)
     return [
-        or_(
-            messages.c.author == owner.key,
-            messages.c.conversation_id.in_(personal_of(owner)),
-            messages.c.run_id.in_(runs_of(owner)),
-            (messages.c.role == "assistant") & messages.c.turn_id.in_(answered),
-        )
+        personal,
+        written_by(owner) & ~personal,
+        and_(results, *elsewhere),
+        and_(answered, messages.c.role == "assistant", without_run, *elsewhere),
     ]
 
 
 def _files(owner: Owner) -> list[ColumnElement[bool]]:
-    sent = select(messages.c.id).where(*_messages(owner))
-    return [files.c.message_id.in_(sent)]
+    sent = (select(messages.c.id).where(condition) for condition in _messages(owner))
+    return [files.c.message_id.in_(each) for each in sent]
 
 
 def _fires(owner: Owner) -> list[ColumnElement[bool]]:
@@ -208,7 +231,7 @@ async def known(tx: Transaction, key: str) -> bool:
     """Return True if anything is stored under an account: of a user, or of another author."""
     queries = (
         select(users.c.id).where(users.c.id == key),
-        select(messages.c.id).where(messages.c.author == key),
+        select(messages.c.id).where(written_by(Owner(key))),
         select(participants.c.number).where(participants.c.author == key),
     )
     for query in queries:
@@ -217,42 +240,50 @@ async def known(tx: Transaction, key: str) -> bool:
     return False
 
 
-async def rows_of(tx: Transaction, table: Table, owner: Owner) -> AsyncIterator[Json]:
-    """Yield the rows of a table that are about a user, as JSON; of a file, without the content."""
+async def rows_of(tx: Transaction, table: Table, owner: Owner) -> AsyncIterator[list[Json]]:
+    """Yield the rows of a table that are about a user, as JSON; of a file, without the content.
+
+    They come in order, some at a time: on SQLite nothing else runs while a statement does.
+    """
     columns = [each for each in table.c if not isinstance(each.type, LargeBinary)]
+    names, keys = [column.name for column in columns], list(table.primary_key)
+    # Whole rows are not sorted; a table with several keys is read by its primary key.
+    read = keys if len(keys) == 1 else columns
     for condition in HOLDINGS[table.name](owner):
-        query = select(*columns).where(condition).order_by(*table.primary_key)
-        for row in await tx.execute(query):
-            yield {column.name: _plain(value) for column, value in zip(columns, row, strict=True)}
+        found = await tx.stream(select(*read).where(condition).order_by(*keys))
+        async for rows in found.partitions(BATCH):
+            whole: Iterable[Row[Any]] = rows
+            if len(keys) == 1:
+                some = keys[0].in_([row[0] for row in rows])
+                whole = await tx.execute(select(*columns).where(some).order_by(*keys))
+            yield [dict(zip(names, map(_plain, row), strict=True)) for row in whole]
 
 
 def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-async def counts(tx: Transaction, owner: Owner) -> dict[str, int]:
-    """Return the number of rows about a user that a deletion concerns, by table that has any."""
-    found: dict[str, int] = {}
+async def counts(tx: Transaction, owner: Owner) -> AsyncIterator[tuple[str, int]]:
+    """Yield numbers of rows about a user that a deletion concerns, with the name of their table."""
     for name, conditions in HOLDINGS.items():
-        if name in STAYS:
-            continue
-        for condition in conditions(owner):
-            number = await tx.scalar(select(func.count()).where(condition))
-            found[name] = found.get(name, 0) + (number or 0)
-    return {name: number for name, number in found.items() if number}
+        for condition in conditions(owner) if name not in STAYS else ():
+            query = select(func.count()).select_from(metadata.tables[name]).where(condition)
+            yield name, await tx.scalar(query) or 0
 
 
-async def sent_files(tx: Transaction, owner: Owner) -> Sequence[SentFile]:
-    """Return the files that a user sent."""
+async def sent_files(tx: Transaction, owner: Owner) -> AsyncIterator[Sequence[SentFile]]:
+    """Yield the files that a user sent, some at a time, or none after a while."""
     route = [conversations.c[name] for name in PLACE[:-1]]
-    rows = await tx.execute(
-        select(files.c.id, files.c.name, conversations.c.shared, *route)
-        .join(messages, messages.c.id == files.c.message_id)
-        .join(conversations, conversations.c.id == messages.c.conversation_id)
-        .where(*_files(owner))
-        .order_by(files.c.id)
-    )
-    return [
-        SentFile(id=row.id, name=row.name, place=Place(*row[3:]) if row.shared else None)
-        for row in rows
-    ]
+    for condition in _files(owner):
+        found = await tx.stream(
+            select(files.c.id, files.c.name, conversations.c.shared, *route)
+            .join(messages, messages.c.id == files.c.message_id)
+            .join(conversations, conversations.c.id == messages.c.conversation_id)
+            .where(condition)
+        )
+        async for rows in found.partitions(BATCH):
+            yield [
+                SentFile(id=row.id, name=row.name, place=Place(*row[3:]) if row.shared else None)
+                for row in rows
+            ]
+        yield []

@@ -1,12 +1,19 @@
-"""Deletes the rows about a user, and leaves the words of others as they are."""
+"""Deletes the rows about a user, and leaves the words of others as they are.
 
-from collections.abc import Sequence
+On SQLite nothing else runs while a statement does, and nobody writes during a transaction. So most
+of it is done in `parts`, each in a transaction of its own, and the rest in `delete_user`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
+from sqlalchemy import ColumnElement, Table, bindparam, cast, delete, exists, func, select, update
 from sqlalchemy import String as SqlString
-from sqlalchemy import cast, delete, exists, func, select, update
+from sqlalchemy import literal_column as written
 
 from bot.values import UNFINISHED, RunStatus
 from db.database import Transaction
@@ -20,14 +27,13 @@ from db.tables import (
     participants,
     run_files,
     run_messages,
-    run_questions,
     scratch,
     subagent_runs,
     turns,
     users,
     whiteboard,
 )
-from db.user_data import HOLDINGS, NAMED_ELSEWHERE, Owner, personal_of, runs_of
+from db.user_data import BATCH, HOLDINGS, NAMED_ELSEWHERE, Owner, personal_of, runs_of, written_by
 from db.users import lock
 
 #: The shown name of a deleted author, and the user who owns what a deleted user had opened for all.
@@ -44,8 +50,14 @@ _OF_RUNS = (
     (scratch, "run_id"),
     (run_files, "run_id"),
 )
+#: Tables whose rows have megabytes each, and the number of them that a part deletes.
+_LARGE, BATCH_OF_FILES = ("files", "step_media", "run_files"), 5
 #: States of runs that a process works on.
 _AT_WORK = (RunStatus.RUNNING, RunStatus.WAITING_APPROVAL, RunStatus.WAITING_INPUT)
+
+
+#: Deletes some rows about a user, and returns True if there may be more.
+Part = Callable[[Transaction], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +90,36 @@ async def stop_work(tx: Transaction, key: str, now: datetime) -> Work:
     )
 
 
+def parts(owner: Owner, counted_since: datetime, now: datetime) -> Iterator[Part]:
+    """Yield the parts of a deletion that come before `delete_user`, in this order.
+
+    Args:
+        owner: The user, whose work has been stopped.
+        counted_since: See `delete_user`.
+        now: The time.
+    """
+    for name in _WHOLE:
+        for condition in HOLDINGS[name](owner):
+            yield partial(_remove_some, table=metadata.tables[name], condition=condition)
+    for table, name in _OF_RUNS:
+        yield partial(_remove_some, table=table, condition=table.c[name].in_(runs_of(owner)))
+    personal = messages.c.conversation_id.in_(personal_of(owner))
+    for condition in (personal, messages.c.run_id.in_(runs_of(owner))):
+        yield partial(_remove_some, table=messages, condition=condition)
+    yield partial(_empty_messages, owner=owner)
+    ended = turns.c.status.not_in(("queued", "running"))
+    condition = (turns.c.user_id == owner.key) & ended
+    yield partial(_remove_some, table=turns, condition=condition)
+    over = (subagent_runs.c.user_id == owner.key) & subagent_runs.c.status.not_in(UNFINISHED)
+    condition = over & (subagent_runs.c.created_at <= counted_since)
+    yield partial(_remove_some, table=subagent_runs, condition=condition)
+    yield partial(_empty_runs, condition=over, now=now)
+
+
 async def delete_user(
     tx: Transaction, owner: Owner, *, counted_since: datetime, now: datetime, command_id: str = ""
 ) -> int:
-    """Delete the rows about a user, and return the number of numbers that stay for the limits.
+    """Delete the rest of the rows about a user.
 
     Args:
         tx: The transaction.
@@ -90,31 +128,119 @@ async def delete_user(
             numbers.
         now: The time.
         command_id: The user's command that is being carried out; it is deleted when it is answered.
+
+    Returns:
+        The number of runs whose numbers stay for the limits.
     """
     # A message that is being stored waits for the commit, and is then the first of a new user.
     await lock(tx, owner.key)
-    await _cut_quotations(tx, owner)
-    for name in _WHOLE:
-        for condition in HOLDINGS[name](owner):
-            await remove(tx, metadata.tables[name], condition)
-    await _delete_messages(tx, owner)
-    theirs = select(turns.c.id).where(turns.c.user_id == owner.key)
-    busy = conversations.c.active_turn_id.in_(theirs)
-    await change(tx, conversations, busy, active_turn_id=None)
-    await remove(tx, turns, turns.c.user_id == owner.key)
-    kept = await _delete_runs(tx, owner, counted_since, now)
+    their = turns.c.user_id == owner.key
+    spoken = conversations.c.id.in_(select(turns.c.conversation_id).where(their))
+    busy = conversations.c.active_turn_id.in_(select(turns.c.id).where(their))
+    await change(tx, conversations, spoken, busy, active_turn_id=None)
+    mine = subagent_runs.c.user_id == owner.key
+    unfinished = subagent_runs.c.status.in_(UNFINISHED)
+    await change(tx, subagent_runs, mine, unfinished, status=str(RunStatus.CANCELLED))
+    await change(tx, turns, their, status="stopped")
+    for part in parts(owner, counted_since, now):
+        more = True
+        while more:
+            more = await part(tx)
+            # On SQLite nothing above yields to other tasks.
+            await asyncio.sleep(0)
+    kept = await tx.scalar(select(func.count()).select_from(subagent_runs).where(mine))
     others = commands.c.id != command_id
     await remove(tx, commands, commands.c.user_id == owner.key, others)
+    await _leave_conversations(tx, owner)
     await _delete_conversations(tx, owner, now)
     await _delete_names(tx, owner)
-    return kept
+    return kept or 0
+
+
+async def _remove_some(tx: Transaction, table: Table, condition: ColumnElement[bool]) -> bool:
+    """Delete some of the rows that meet a condition; messages with their files."""
+    keys, most = list(table.primary_key), BATCH_OF_FILES if table.name in _LARGE else BATCH
+    rows = (await tx.execute(select(*keys).where(condition).limit(most))).all()
+    if not rows:
+        return False
+    if table is messages:
+        await remove(tx, files, files.c.message_id.in_([row.id for row in rows]))
+    # With many conditions in one statement, building it would take longer than running it.
+    one = delete(table).where(*(key == bindparam(f"b_{key.name}") for key in keys))
+    names = [f"b_{key.name}" for key in keys]
+    await tx.execute(one, [dict(zip(names, row, strict=True)) for row in rows])
+    return len(rows) == most
+
+
+async def _empty_messages(tx: Transaction, owner: Owner) -> bool:
+    """Take the words out of some of the user's messages, and out of replies that quote them.
+
+    A message stays as an empty row: without its id on the platform the next look there would store
+    it again. Summaries go, and the next turn makes them again without these words.
+    """
+    columns = (messages.c.id, messages.c.conversation_id, messages.c.reference)
+    rows = (await tx.execute(select(*columns).where(written_by(owner)).limit(BATCH))).all()
+    if not rows:
+        return False
+    ids, here = [row.id for row in rows], {row.conversation_id for row in rows}
+    said = {(row.conversation_id, row.reference) for row in rows}
+    replies = await tx.execute(
+        select(messages.c.id, messages.c.conversation_id, messages.c.reply_to, messages.c.quoted)
+        .where(messages.c.reply_to.in_([row.reference for row in rows]))
+        .where(messages.c.reply_to != written("''"), messages.c.quoted.is_not(None))
+    )
+    left = [
+        {"b_id": row.id, "b_quoted": [each for each in row.quoted if each.get("kind") == "note"]}
+        for row in replies
+        if (row.conversation_id, row.reply_to) in said
+    ]
+    if left:
+        one = update(messages).where(messages.c.id == bindparam("b_id"))
+        await tx.execute(one.values(quoted=bindparam("b_quoted")), left)
+    await remove(tx, files, files.c.message_id.in_(ids))
+    await remove(tx, messages, _summary(), messages.c.conversation_id.in_(here))
+    nobody = {"author": "", "author_name": DELETED, "text": "", "quoted": None}
+    await change(tx, messages, messages.c.id.in_(ids), **nobody)
+    return len(rows) == BATCH
+
+
+def _summary() -> ColumnElement[bool]:
+    """Return the condition for summaries."""
+    return messages.c.role == written("'summary'")
+
+
+async def _empty_runs(tx: Transaction, condition: ColumnElement[bool], now: datetime) -> bool:
+    """Take all but the numbers out of some runs."""
+    # An emptied run has no place.
+    full = select(subagent_runs.c.id).where(condition, subagent_runs.c.channel != "")
+    ids = list(await tx.scalars(full.limit(BATCH)))
+    emptied: dict[str, Any] = dict.fromkeys(
+        ("conversation_id", "parent_message_id", "batch_id", "context", "instructions", *PLACE), ""
+    )
+    emptied |= dict.fromkeys(("parent_run_id", "result", "error", "allowed_tools", "blocked_tools"))
+    emptied |= {"label": DELETED, "task": DELETED, "transcript": [], "metadata": {}}
+    emptied |= {"card_message_id": "", "archived_at": now}
+    emptied["completed_at"] = func.coalesce(subagent_runs.c.completed_at, now)
+    await tx.execute(update(subagent_runs).where(subagent_runs.c.id.in_(ids)).values(**emptied))
+    return len(ids) == BATCH
+
+
+async def _leave_conversations(tx: Transaction, owner: Owner) -> None:
+    """Take the user out of the participants of conversations, and delete the summaries there."""
+    this = participants.c.author == owner.key
+    shared = select(participants.c.conversation_id).where(this)
+    await remove(tx, messages, _summary(), messages.c.conversation_id.in_(shared))
+    # Unique in the conversation, and no account of a platform.
+    anonymous = DELETED + ":" + cast(participants.c.number, SqlString)
+    await change(tx, participants, this, author=anonymous, name=DELETED, model="")
 
 
 async def _delete_names(tx: Transaction, owner: Owner) -> None:
     """Delete the user, unless rows refer to the user, and the user's name in rows of others."""
     for (table, column), value in NAMED_ELSEWHERE.items():
-        named = metadata.tables[table].c[column] == owner.key
-        await change(tx, metadata.tables[table], named, **{column: value})
+        name = metadata.tables[table].c[column]
+        named = (name == owner.key, name != written("''"))
+        await change(tx, metadata.tables[table], *named, **{column: value})
     await change(tx, users, users.c.id == owner.key, name="")
     referred = [
         exists().where(each.parent == users.c.id)
@@ -123,66 +249,6 @@ async def _delete_names(tx: Transaction, owner: Owner) -> None:
         if each.column.table is users
     ]
     await remove(tx, users, users.c.id == owner.key, *(~each for each in referred))
-
-
-async def _cut_quotations(tx: Transaction, owner: Owner) -> None:
-    """Remove the user's words from the replies of others that quote them."""
-    mine = messages.alias()
-    said = select(mine.c.reference).where(
-        mine.c.author == owner.key,
-        mine.c.reference != "",
-        mine.c.conversation_id == messages.c.conversation_id,
-    )
-    rows = await tx.execute(
-        select(messages.c.id, messages.c.quoted).where(
-            messages.c.reply_to.in_(said), messages.c.quoted.is_not(None)
-        )
-    )
-    for row in rows.all():
-        left = [each for each in row.quoted if each.get("kind") == "note"]
-        await change(tx, messages, messages.c.id == row.id, quoted=left or None)
-
-
-async def _delete_messages(tx: Transaction, owner: Owner) -> None:
-    """Delete the user's personal messages and results; take the words out of the shared ones.
-
-    A shared message stays as an empty row: without its id on the platform the next look there
-    would store it again. Summaries go, and the next turn makes them again without these words.
-    """
-    results = messages.c.run_id.in_(runs_of(owner))
-    with_files = select(messages.c.id).where(results)
-    await remove(tx, files, files.c.message_id.in_(with_files))
-    await remove(tx, messages, messages.c.conversation_id.in_(personal_of(owner)) | results)
-    shared = select(participants.c.conversation_id).where(participants.c.author == owner.key)
-    spoken = select(messages.c.conversation_id).where(messages.c.author == owner.key)
-    there = messages.c.conversation_id.in_(shared) | messages.c.conversation_id.in_(spoken)
-    await remove(tx, messages, messages.c.role == "summary", there)
-    nobody = {"author": "", "author_name": DELETED, "text": "", "quoted": None}
-    await change(tx, messages, messages.c.author == owner.key, **nobody)
-    # Unique in the conversation, and no account of a platform.
-    anonymous = DELETED + ":" + cast(participants.c.number, SqlString)
-    this = participants.c.author == owner.key
-    await change(tx, participants, this, author=anonymous, name=DELETED, model="")
-
-
-async def _delete_runs(tx: Transaction, owner: Owner, since: datetime, now: datetime) -> int:
-    """Delete the user's runs; those that limits count keep their numbers."""
-    mine = subagent_runs.c.user_id == owner.key
-    await remove(tx, subagent_runs, mine, subagent_runs.c.created_at <= since)
-    for table, name in _OF_RUNS:
-        await remove(tx, table, table.c[name].in_(runs_of(owner)))
-    await remove(tx, run_questions, run_questions.c.run_id.in_(runs_of(owner)))
-    unfinished = subagent_runs.c.status.in_(UNFINISHED)
-    await change(tx, subagent_runs, mine, unfinished, status=str(RunStatus.CANCELLED))
-    emptied: dict[str, Any] = dict.fromkeys(
-        ("conversation_id", "parent_message_id", "batch_id", "context", "instructions", *PLACE), ""
-    )
-    emptied |= dict.fromkeys(("parent_run_id", "result", "error", "allowed_tools", "blocked_tools"))
-    emptied |= {"label": DELETED, "task": DELETED, "transcript": [], "metadata": {}}
-    emptied |= {"card_message_id": "", "archived_at": now}
-    emptied["completed_at"] = func.coalesce(subagent_runs.c.completed_at, now)
-    statement = update(subagent_runs).where(mine).values(**emptied)
-    return (await tx.execute(statement)).rowcount
 
 
 async def _delete_conversations(tx: Transaction, owner: Owner, now: datetime) -> None:

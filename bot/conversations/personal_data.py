@@ -3,10 +3,11 @@
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import BytesIO
 from typing import IO, TypeVar
 
@@ -22,7 +23,7 @@ from db import files as stored_files
 from db import user_data, user_deletion
 from db.database import Database
 from db.tables import metadata
-from db.user_data import Owner
+from db.user_data import Owner, SentFile
 
 log = logging.getLogger(__name__)
 
@@ -94,10 +95,10 @@ class PersonalData:
     async def _entries(self, user: Identity) -> AsyncGenerator[tuple[str, bytes | None], None]:
         async with self.database.snapshot() as tx:
             owner = await user_data.owner_of(tx, user.key)
-            sent = await user_data.sent_files(tx, owner)
         for name in user_data.HOLDINGS:
             async for entry in self._tables(name, owner):
                 yield entry
+        sent = await self._sent_files(user)
         for each in sent:
             content = await self._content(each.id)
             yield f"files/{each.id}-{each.name.replace('/', '_')}", content
@@ -107,20 +108,38 @@ class PersonalData:
 
     async def _tables(self, name: str, owner: Owner) -> AsyncGenerator[tuple[str, bytes], None]:
         """Yield the rows of a table as JSON documents."""
+        rows: list[Json] = []
         async with self.database.snapshot() as tx:
-            rows = [row async for row in user_data.rows_of(tx, metadata.tables[name], owner)]
+            async for some in user_data.rows_of(tx, metadata.tables[name], owner):
+                rows += some
+                await asyncio.sleep(0)
         for number, at in enumerate(range(0, len(rows), MOST_ROWS)):
             part = f"-{number + 1}" if number else ""
             yield f"{name}{part}.json", await asyncio.to_thread(_document, rows[at:][:MOST_ROWS])
+
+    async def _sent_files(self, user: Identity) -> list[SentFile]:
+        """Return the files that a user sent."""
+        found: list[SentFile] = []
+        async with self.database.snapshot() as tx:
+            async for some in user_data.sent_files(tx, Owner(user.key)):
+                found += some
+                await asyncio.sleep(0)
+        return found
 
     async def _content(self, file_id: str) -> bytes | None:
         async with self.database.snapshot() as tx:
             return (await stored_files.contents_of(tx, [file_id])).get(file_id)
 
     async def counts(self, user: Identity) -> Mapping[str, int]:
-        """Return the number of rows about a user, by table."""
+        """Return the number of rows about a user that a deletion concerns, by table with any."""
+        found: Counter[str] = Counter()
         async with self.database.snapshot() as tx:
-            return await user_data.counts(tx, await user_data.owner_of(tx, user.key))
+            owner = await user_data.owner_of(tx, user.key)
+            async for name, number in user_data.counts(tx, owner):
+                found[name] += number
+                # On SQLite nothing above yields to other tasks.
+                await asyncio.sleep(0)
+        return {name: number for name, number in found.items() if number}
 
     async def is_known(self, user: Identity) -> bool:
         """Return True if anything is stored under an account."""
@@ -130,7 +149,7 @@ class PersonalData:
     async def delete(self, user: Identity, *, command_id: str = "") -> int:
         """Stop the work of a user, and delete everything that is stored about the user.
 
-        Files go first: after a crash the command is carried out again.
+        Files go first, then most rows: after a crash the command is carried out again.
 
         Args:
             user: The account, of a user or of another author of messages.
@@ -143,9 +162,7 @@ class PersonalData:
             BadRequestError: Some work does not end in time; nothing is deleted.
         """
         await self._stop_work(user)
-        async with self.database.snapshot() as tx:
-            sent = await user_data.sent_files(tx, await user_data.owner_of(tx, user.key))
-        for each in sent:
+        for each in await self._sent_files(user):
             if each.place is not None and (content := await self._content(each.id)) is not None:
                 for store in self.stores:
                     key = each.place.files_key
@@ -155,17 +172,28 @@ class PersonalData:
         rates = (self.settings.spawn_rate_limit, self.settings.delegation_rate_limit)
         windows = (timedelta(seconds=each.window_seconds) for each in rates)
         now = self.now()
+        since = now - max(COUNTED, *windows)
+        await self._delete_parts(user, since, now)
         async with self.database.transaction() as tx:
             await stored_commands.apply(tx, command_id, now)
+            owner = await user_data.owner_of(tx, user.key)
             kept = await user_deletion.delete_user(
-                tx,
-                await user_data.owner_of(tx, user.key),
-                counted_since=now - max(COUNTED, *windows),
-                now=now,
-                command_id=command_id,
+                tx, owner, counted_since=since, now=now, command_id=command_id
             )
         log.info("Everything that was stored about a user is deleted")
         return kept
+
+    async def _delete_parts(self, user: Identity, since: datetime, now: datetime) -> None:
+        """Delete most rows in transactions so short that no other work waits for them."""
+        async with self.database.snapshot() as tx:
+            owner = await user_data.owner_of(tx, user.key)
+        for part in user_deletion.parts(owner, since, now):
+            more = True
+            while more:
+                async with self.database.transaction() as tx:
+                    more = await part(tx)
+                # On SQLite nothing above yields to other tasks.
+                await asyncio.sleep(0)
 
     async def _stop_work(self, user: Identity) -> None:
         """Stop the runs and turns of a user, and wait for their end.

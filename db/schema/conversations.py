@@ -125,6 +125,11 @@ messages = Table(
     Index(None, "created_at"),
     index_where("ix_messages_run_id", "run_id", "run_id IS NOT NULL"),
     index_where("ix_messages_reference", "reference", "reference != ''"),
+    # For the data of a user, which is exported and deleted.
+    index_where("ix_messages_author", "author", "author <> ''"),
+    index_where("ix_messages_reply_to", "reply_to", "reply_to <> ''"),
+    index_where("ix_messages_turn_id", "turn_id", "turn_id IS NOT NULL"),
+    index_where("ix_messages_summary", "conversation_id", "role = 'summary'"),
     Index(
         "ix_messages_overheard",
         "created_at",

@@ -97,6 +97,7 @@ subagent_runs = Table(
     Index(None, "parent_run_id"),
     Index(None, "conversation_id"),
     index_where("ix_subagent_runs_batch_id", "batch_id", "batch_id <> ''"),
+    index_where("ix_subagent_runs_cancelled_by", "cancelled_by", "cancelled_by <> ''"),
     index_where("ix_subagent_runs_completed_at", "completed_at", "completed_at IS NOT NULL"),
     index_where("ix_subagent_runs_unarchived", "completed_at", "archived_at IS NULL"),
 )

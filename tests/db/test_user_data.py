@@ -125,7 +125,11 @@ async def exported(database: Database, user: Identity) -> dict[str, list[Json]]:
     async with database.snapshot() as tx:
         owner = await user_data.owner_of(tx, user.key)
         return {
-            name: [row async for row in user_data.rows_of(tx, metadata.tables[name], owner)]
+            name: [
+                row
+                async for rows in user_data.rows_of(tx, metadata.tables[name], owner)
+                for row in rows
+            ]
             for name in HOLDINGS
         }
 
@@ -333,7 +337,8 @@ async def test_work_is_asked_to_end_and_a_busy_conversation_is_freed(
     await fill(database, clock, BOB)
     async with database.transaction() as tx:
         turn = select(turns.c.id).where(turns.c.user_id == ALICE.key).scalar_subquery()
-        await tx.execute(update(turns).values(status="running", ended_at=None))
+        here = {"conversation_id": "22 conversations", "ended_at": None}
+        await tx.execute(update(turns).values(status="running", **here))
         await tx.execute(update(subagent_runs).values(status="running", cancel_requested_at=None))
         await tx.execute(
             update(conversations)

@@ -1,5 +1,6 @@
 """Copies of stored data are whole, in archives that platforms take; work ends before it goes."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -17,10 +18,13 @@ from bot.errors import BadRequestError, DeliveryError, NotFoundError
 from bot.platforms.base import Delivered, OutgoingFile
 from bot.subagents.limits import SubagentSettings
 from bot.values import Identity, Place
+from db import conversations
 from db.database import Database
-from db.tables import subagent_runs, turns
+from db.tables import messages, subagent_runs, turns
+from db.user_data import BATCH
 from tests.fakes.clock import FakeClock
 from tests.fakes.outlet import FakeOutlet
+from tests.fakes.plans import Statements
 from tests.fakes.stored import Stored
 
 ROOM = 100_000
@@ -92,6 +96,53 @@ async def test_nothing_is_deleted_while_a_turn_is_at_work(
     assert await stored.count(turns) == 0
     # Its tokens count today.
     assert await stored.count(subagent_runs) == 1
+
+
+async def test_other_work_is_done_while_much_is_deleted(
+    data: PersonalData, stored: Stored, database: Database, clock: FakeClock, alice: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    async with database.transaction() as tx:
+        for _ in range(3 * BATCH):
+            await conversations.say(tx, conversation, role="user", text="zebra", now=clock())
+    seen: set[int] = set()
+    deleted = asyncio.Event()
+
+    async def other_work() -> None:
+        while not deleted.is_set():
+            async with database.transaction():
+                seen.add(await stored.count(messages))
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as at_once:
+        at_once.create_task(other_work())
+        await data.delete(alice)
+        deleted.set()
+
+    assert await stored.count(messages) == 0
+    assert len(seen - {0, 3 * BATCH}) >= 1
+
+
+#: Tables with few rows in comparison with those of messages, steps and runs.
+SMALL = {"approvals", "audit", "commands", "mcp_pins", "participants", "run_questions"}
+
+
+async def test_no_large_table_is_read_as_a_whole_to_find_the_data_of_a_user(
+    data: PersonalData, stored: Stored, database_url: str, alice: Identity
+) -> None:
+    statements = Statements()
+    conversation = await stored.conversation(alice)
+    await stored.turn(alice, conversation)
+    await stored.run(alice, status="completed")
+
+    with statements.recorded():
+        await data.counts(alice)
+        await data.is_known(alice)
+        async for _ in data.archives(alice, room=None):
+            pass
+        await data.delete(alice)
+
+    assert statements.scans(database_url, SMALL) == []
 
 
 async def test_a_copy_that_cannot_be_sent_says_what_to_do(
