@@ -241,7 +241,7 @@ async def _delete_names(tx: Transaction, owner: Owner) -> None:
         name = metadata.tables[table].c[column]
         named = (name == owner.key, name != written("''"))
         await change(tx, metadata.tables[table], *named, **{column: value})
-    await change(tx, users, users.c.id == owner.key, name="")
+    await change(tx, users, users.c.id == owner.key, name="", notify="")
     referred = [
         exists().where(each.parent == users.c.id)
         for table in metadata.sorted_tables

@@ -320,7 +320,7 @@ async def test_runs_that_limits_count_keep_their_numbers_alone(
         user = (await tx.execute(select(users))).one()
     assert kept == 1
     assert (run.user_id, run.number, run.input_tokens) == (ALICE.key, 1, 1)
-    assert user.name == ""
+    assert (user.name, user.notify) == ("", "")
     left = await dump(database)
     assert not [
         name
