@@ -56,6 +56,8 @@ async def copies(tx: Transaction, place: Place) -> list[Copy]:
             messages.c.reference == place.message,
             messages.c.reference != "",
             messages.c.role.in_(("user", "bot")),
+            # The messages of a deleted user are empty, have a number, and stay as they are.
+            or_(messages.c.author != "", messages.c.author_number == 0),
             conversations.c.channel == place.platform,
             conversations.c.place_workspace == place.workspace,
             or_(

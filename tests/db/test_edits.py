@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bot.values import ConversationMode, File, Identity, Place
-from db import conversations, edits, files, turns
+from db import conversations, edits, files, turns, user_data, user_deletion
 from db.conversations import Attribution
 from db.database import Database
 from tests.fakes.clock import FakeClock
@@ -155,3 +155,15 @@ async def test_the_files_of_a_deleted_message_are_named_with_their_owner(
     assert await talk.delete("first") == [(THREAD.files_key, (("a.txt", digest),))]
     assert await talk.delete("first") == []
     assert replace(copies[0], shared=False).files_of == alice.key
+
+
+async def test_an_edit_does_not_bring_back_the_words_of_a_deleted_user(
+    talk: Talk, alice: Identity
+) -> None:
+    await talk.say("zebra", overheard=True)
+    async with talk.database.transaction() as tx:
+        owner = await user_data.owner_of(tx, alice.key)
+        since = now = talk.clock()
+        await user_deletion.delete_user(tx, owner, counted_since=since, now=now)
+
+        assert await edits.copies(tx, replace(talk.place, message="zebra")) == []
