@@ -30,6 +30,7 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.messages import PastMessage
+from bot.platforms.reading import PlaceOnly
 from bot.running import Bot
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Identity, Place, Role, utc_now
@@ -136,7 +137,7 @@ class Reply:
 
 
 @dataclass(slots=True)
-class Outlet:
+class Outlet(PlaceOnly):
     """A platform without a network.
 
     Attributes:

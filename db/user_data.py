@@ -192,6 +192,9 @@ STAYS = {
     "mcp_pins": "which admin approved a tool",
 }
 
+#: Columns that are not exported: a permission of the bot, which expires soon.
+NOT_EXPORTED = frozenset({users.c.search_token})
+
 #: Tables without rows about a user, with the reason.
 IMPERSONAL = {
     "workers": "a row per start of a process",
@@ -245,7 +248,11 @@ async def rows_of(tx: Transaction, table: Table, owner: Owner) -> AsyncIterator[
 
     They come in order, some at a time: on SQLite nothing else runs while a statement does.
     """
-    columns = [each for each in table.c if not isinstance(each.type, LargeBinary)]
+    columns = [
+        each
+        for each in table.c
+        if not isinstance(each.type, LargeBinary) and each not in NOT_EXPORTED
+    ]
     names, keys = [column.name for column in columns], list(table.primary_key)
     # Whole rows are not sorted; a table with several keys is read by its primary key.
     read = keys if len(keys) == 1 else columns

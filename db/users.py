@@ -70,6 +70,17 @@ async def set_notify(tx: Transaction, key: str, notify: str) -> None:
     await change(tx, users, users.c.id == key, notify=notify)
 
 
+async def set_search_token(tx: Transaction, key: str, token: str) -> None:
+    """Store the platform's permission to search for a user, instead of the one before."""
+    await change(tx, users, users.c.id == key, search_token=token)
+
+
+async def search_token(tx: Transaction, key: str) -> str:
+    """Return the platform's newest permission to search for a user; empty for none."""
+    found: str | None = await tx.scalar(select(users.c.search_token).where(users.c.id == key))
+    return found or ""
+
+
 async def spoke_since(tx: Transaction, key: str, conversation_id: str, since: datetime) -> bool:
     """Return True if a user wrote in a conversation after a time."""
     this = (messages.c.conversation_id == conversation_id, messages.c.author == key)

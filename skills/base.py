@@ -147,6 +147,7 @@ class ToolContext:
 
 Prepare = Callable[[ToolContext, Json], Awaitable[tuple[Json, str]]]
 Check = Callable[[Json], object]
+AudienceOf = Callable[[Json], Audience]
 ReachOf = Callable[[ToolContext, Json], Awaitable[Reach]]
 ReasonToAsk = Callable[[ToolContext, Json], Awaitable[str]]
 
@@ -170,6 +171,8 @@ class Tool:
         foreign: Whether results hold content that neither the user nor the bot wrote.
         private: Whether results hold private material.
         audience: The readers of the data that the tool reads.
+        audience_of: Returns the readers for one call by its arguments, if the calls of a tool
+            differ.
         reach: The farthest that any call of the tool reaches.
         reach_of: Returns the reach of one call, if the calls of a tool differ (a new file, or one
             that replaces another). It runs before the call, and must not change anything.
@@ -194,11 +197,16 @@ class Tool:
     foreign: bool = True
     private: bool = True
     audience: Audience = Audience.PERSONAL
+    audience_of: AudienceOf | None = None
     reach: Reach = Reach.ACTS_BEYOND
     reach_of: ReachOf | None = None
     reason_to_ask: ReasonToAsk | None = None
     check: Check | None = None
     deferred: bool = False
+
+    def read_by(self, arguments: Json) -> Audience:
+        """Return the readers of the data that a call with these arguments reads."""
+        return self.audience if self.audience_of is None else self.audience_of(arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +249,7 @@ class ToolOptions(TypedDict, total=False):
     foreign: bool
     private: bool
     audience: Audience
+    audience_of: AudienceOf | None
     reach: Reach
     reach_of: ReachOf | None
     reason_to_ask: ReasonToAsk | None

@@ -128,10 +128,10 @@ class SkillRegistry:
         tools = self.tools
         return frozenset(tool for name in names for tool in self._resolve_one(name, tools))
 
-    def place_tools(self) -> set[str]:
-        """Return the names of the tools whose results everyone in a place may read."""
+    def place_tools(self) -> dict[str, Tool]:
+        """Return the tools that read, at least in some calls, what everyone in a place may read."""
         tools = self.tools_for(is_subagent=False)
-        return {each.name for each in tools if each.audience is Audience.PLACE}
+        return {each.name: each for each in tools if each.audience is Audience.PLACE}
 
     def tools_for(
         self,

@@ -55,6 +55,7 @@ LINES = {
     "bot.platforms.handler": 7,
     "bot.platforms.catalog": 8,
     "bot.platforms.messages": 8,
+    "bot.platforms.reading": 8,
     "bot.platforms.messaging": 6,
     "bot.platforms.messaging.attachments": 8,
     "bot.platforms.messaging.pacing": 8,

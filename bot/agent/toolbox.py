@@ -237,8 +237,8 @@ class Toolbox:
             return Verdict(Decision.ALLOW)
         if verdict.decision is ASK or tool.needs_confirmation:
             return Verdict(ASK, verdict.reason)
-        personal = tool.audience is Audience.PERSONAL and tool.name not in context.granted
-        if context.others and personal:
+        personal = tool.read_by(call.arguments) is Audience.PERSONAL
+        if context.others and personal and tool.name not in context.granted:
             return Verdict(ASK, OTHERS)
         if context.foreign:
             # If the reach of the call cannot be determined, the farthest reach of the tool counts.

@@ -137,6 +137,8 @@ class TurnQueue:
 
         async def effect(tx: Transaction) -> _Queued:
             await users.ensure_user(tx, incoming.user, incoming.user_name, now)
+            if incoming.search_token:
+                await users.set_search_token(tx, incoming.user.key, incoming.search_token)
             conversation_id = await conversations.find_or_open(tx, incoming.user, place, now, mode)
             if mode.shared and place.message:
                 await conversations.unhear(tx, conversation_id, place.message)

@@ -1,7 +1,7 @@
 """Builds the input of the main agent for a turn: prompt, history, and state of the user's runs."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -42,6 +42,7 @@ from db.memories import Memory
 from db.outbox import OutboxEntry
 from db.runs import Run
 from db.turns import Turn
+from skills.base import Tool
 
 RECENT = 8
 #: Most files named that were sent before a summary.
@@ -85,14 +86,14 @@ class TurnContext:
     """Builds the input that a turn of the main agent begins with.
 
     Attributes:
-        place_tools: Returns the tools whose results everyone in a place may read.
+        place_tools: Returns the tools whose results everyone in a place may read, by name.
         servers_away: Returns the MCP servers that are away; waits for them after a start.
     """
 
     database: Database
     settings: AgentSettings
     servers_away: Callable[[], Awaitable[Sequence[str]]]
-    place_tools: Callable[[], Container[str]]
+    place_tools: Callable[[], Mapping[str, Tool]]
     reader: ThreadReader
     compaction: Compaction
     now: Clock

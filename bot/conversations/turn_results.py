@@ -1,15 +1,16 @@
 """Restores the tool calls of earlier turns, with their results, for the history."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from bot.agent.context import shorten
 from bot.agent.journal import entries_of
-from bot.agent.messages import Answer, Message, ToolResult, ToolResults
+from bot.agent.messages import Answer, Message, ToolCall, ToolResult, ToolResults
 from bot.agent.protocols import AnswerEntry
 from bot.agent.tool_search import meant
 from bot.values import Json
+from skills.base import Audience, Tool
 
 #: Characters of one result in the history.
 CHARACTERS = 2_000
@@ -17,7 +18,7 @@ PERSONAL = "[This result was for one user alone, and is not kept in a conversati
 
 
 def calls_of(
-    turn_id: str, rows: Sequence[tuple[int, str, Json]], *, shown: Container[str] | None
+    turn_id: str, rows: Sequence[tuple[int, str, Json]], *, shown: Mapping[str, Tool] | None
 ) -> list[Message]:
     """Return the calls of a turn and their results, without its words, which a message holds.
 
@@ -27,8 +28,8 @@ def calls_of(
     Args:
         turn_id: The id of the turn.
         rows: The steps of the turn.
-        shown: The tools whose results everyone in the place may read: of others, arguments and
-            results are left out. `None` for all, in a conversation of one user.
+        shown: The tools whose results everyone in the place may read, by name: of other calls,
+            arguments and results are left out. `None` for all, in a conversation of one user.
     """
     entries = [each for each in entries_of(rows) if isinstance(each, AnswerEntry)]
     found: list[Message] = []
@@ -40,7 +41,7 @@ def calls_of(
         results = {each.call_id: each for each in received.results}
         if not all(call.id in results for call in calls):
             continue
-        hidden = {c.id for c in calls if shown is not None and meant(c).name not in shown}
+        hidden = {c.id for c in calls if shown is not None and not _is_of_place(meant(c), shown)}
         ids = {call.id: f"{turn_id}_{len(found)}_{number}" for number, call in enumerate(calls)}
         kept = tuple(
             ToolResult(ids[call.id], PERSONAL)
@@ -56,3 +57,8 @@ def calls_of(
         )
         found += [Answer("", named), shorten(ToolResults(kept), CHARACTERS)]
     return found
+
+
+def _is_of_place(call: ToolCall, tools: Mapping[str, Tool]) -> bool:
+    tool = tools.get(call.name)
+    return tool is not None and tool.read_by(call.arguments) is Audience.PLACE

@@ -6,7 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from bot.platforms.messages import Attachment, PastMessage, Quoted
+from bot.platforms.messages import Attachment, Quoted
+from bot.platforms.reading import MessageReader
 from bot.values import Identity, Place, RunStatus, StepState, Stopper
 
 
@@ -24,6 +25,7 @@ class Incoming:
             if the thread identifies that message.
         said_at: The time of a message that was missed and fetched later.
         only_mention: The message mentions the bot and contains nothing else.
+        search_token: The platform's permission to search for the user; empty for none.
     """
 
     event_id: str
@@ -37,6 +39,7 @@ class Incoming:
     reply_to: str = ""
     said_at: datetime | None = None
     only_mention: bool = False
+    search_token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +241,8 @@ def not_kept(_: str) -> None:
     """Ignore the id of a message that no process has to find again."""
 
 
-class Outlet(Protocol):
-    """Sends messages to the places of one platform. A `worker` has outlets only."""
+class Outlet(MessageReader, Protocol):
+    """Sends messages to the places of a platform, and reads there. A `worker` has outlets only."""
 
     platform: str
 
@@ -330,22 +333,6 @@ class Outlet(Protocol):
 
         Raises:
             DeliveryError: The files were not delivered.
-        """
-        ...
-
-    async def history(
-        self, place: Place, after: datetime | str, limit: int, *, opening: bool = False
-    ) -> list[PastMessage]:
-        """Return the newest `limit` messages of a place after a given time, oldest first.
-
-        Args:
-            place: The thread, the direct message, or the channel without its threads.
-            after: A time, or the id of a message, which is not returned; empty for the beginning.
-            limit: The number, without the message that opened a thread.
-            opening: Whether to include that message.
-
-        Raises:
-            DeliveryError: The place cannot be read now; permanent if it can never be read.
         """
         ...
 

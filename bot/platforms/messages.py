@@ -66,6 +66,8 @@ class PastMessage:
         addressed: The message is a direct message to the bot, or mentions or answers the bot.
         only_mention: The message mentions the bot and contains nothing else.
         reactions: The number of users who gave each of the reactions `REACTIONS`.
+        channel_name: The name of its channel, of a message that was found elsewhere.
+        link: The address of the message, of a message that was found elsewhere.
     """
 
     event_id: str
@@ -82,6 +84,8 @@ class PastMessage:
     quoted: tuple[Quoted, ...] = ()
     reply_to: str = ""
     reactions: Mapping[str, int] = field(default_factory=dict)
+    channel_name: str = ""
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,8 @@ users = Table(
     Column("run_counter", Integer, nullable=False, server_default=text("0")),
     # The notifications about runs: `done`, `progress` or `silent`; empty for the default.
     Column("notify", String(20), nullable=False, server_default=""),
+    # The platform's permission to search for the user, of the newest message; it expires soon.
+    Column("search_token", String(500), nullable=False, server_default=""),
     # For fair turns between users when slots free up.
     Column("last_admitted_at", UtcDateTime),
     Column("created_at", UtcDateTime, nullable=False),

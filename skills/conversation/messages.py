@@ -1,17 +1,19 @@
-"""Reads the messages of a place on its platform, and those of a stored conversation."""
+"""Reads messages of a platform, and those of a stored conversation."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from bot.agent.sanitizer import one_line
 from bot.errors import BadRequestError, DeliveryError
 from bot.platforms.base import Outlet
 from bot.platforms.messages import PastMessage
-from bot.values import Json, Place
-from db import message_search
+from bot.platforms.reading import ReadRequest
+from bot.values import Identity, Json, Place
+from db import message_search, users
 from db.conversations import StoredMessage
 from db.database import Database
 from db.search import words_of
@@ -20,6 +22,9 @@ from db.search import words_of
 CHARACTERS = 1_000
 #: Seconds that a platform has to return the history of a place.
 SECONDS = 20.0
+NO_WORDS = "Name at least one word to search for."
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +47,48 @@ class PlaceMessages:
         Raises:
             DeliveryError: The platform does not return them.
         """
-        outlet = self.outlets.get(place.platform)
-        if outlet is None:
-            raise DeliveryError("This process does not read that platform.")
+        outlet = self._outlet(place)
         async with self.database.snapshot() as tx:
             begun = await message_search.begun_anew(tx, conversation_id)
         place, after = replace(place, message=""), max(since, begun or since)
-        try:
-            async with asyncio.timeout(SECONDS):
-                found = await outlet.history(place, after, count, opening=True)
-        except TimeoutError:
-            raise DeliveryError("The platform did not answer in time.") from None
-        spoken = (each for each in found if each.text or each.quoted or each.files)
+        found = await _in_time(outlet.history(place, after, count, opening=True))
         # The message that opened the thread may be older.
-        return [self._past(each) for each in spoken if each.sent_at >= after][-count:]
+        return self._shown(each for each in found if each.sent_at >= after)[-count:]
+
+    async def linked(self, link: str, user: Identity, place: Place, count: int) -> Sequence[Json]:
+        """Return the message of a link with those around it, oldest first.
+
+        Args:
+            link: The address of the message.
+            user: The user whose rights count.
+            place: The place in which the result is read.
+            count: The most messages.
+
+        Raises:
+            DeliveryError: The message cannot be read, or not for this user in this place.
+        """
+        request = ReadRequest(user=user, place=place, limit=count)
+        return self._shown(await _in_time(self._outlet(place).linked(link, request)))
+
+    async def found(self, query: str, user: Identity, place: Place, limit: int) -> Sequence[Json]:
+        """Return the messages of a user's channels that the platform finds, the best first.
+
+        Args:
+            query: The words or the question.
+            user: The user whose rights count.
+            place: The place in which the result is read.
+            limit: The most messages.
+
+        Raises:
+            BadRequestError: The query is empty.
+            DeliveryError: The platform does not search for the bot.
+        """
+        if not query.strip():
+            raise BadRequestError(NO_WORDS)
+        async with self.database.snapshot() as tx:
+            token = await users.search_token(tx, user.key)
+        request = ReadRequest(user=user, place=place, limit=limit, search_token=token)
+        return self._shown(await _in_time(self._outlet(place).search(query.strip(), request)))
 
     async def search(self, conversation_id: str, query: str, limit: int) -> Sequence[Json]:
         """Return the newest messages of a conversation with all words of a query, oldest first.
@@ -65,28 +98,47 @@ class PlaceMessages:
         """
         words = words_of(query)
         if not words:
-            raise BadRequestError("Name at least one word to search for.")
+            raise BadRequestError(NO_WORDS)
         async with self.database.snapshot() as tx:
             found = await message_search.search(tx, conversation_id, words, limit=limit)
         return [self._stored(each) for each in found]
 
+    def _outlet(self, place: Place) -> Outlet:
+        outlet = self.outlets.get(place.platform)
+        if outlet is None:
+            raise DeliveryError("This process does not read that platform.")
+        return outlet
+
+    def _shown(self, found: Iterable[PastMessage]) -> list[Json]:
+        return [self._past(each) for each in found if each.text or each.quoted or each.files]
+
     def _past(self, message: PastMessage) -> Json:
         return {
+            "channel": one_line(message.channel_name, 100),
             "name": "you" if message.own else one_line(message.author_name, 40) or "a bot",
-            "at": self._shown(message.sent_at),
+            "at": self._at(message.sent_at),
             "text": message.text[:CHARACTERS],
             "quoted": [each.text[:CHARACTERS] for each in message.quoted],
             "files": [one_line(each.name, 100) for each in message.files],
             "reactions": dict(message.reactions),
+            "link": message.link,
         }
 
     def _stored(self, message: StoredMessage) -> Json:
         by_user = message.role in {"user", "bot"}
         return {
             "name": (message.author_name or "the user") if by_user else "you",
-            "at": self._shown(message.said_at or message.created_at),
+            "at": self._at(message.said_at or message.created_at),
             "text": message.text[:CHARACTERS],
         }
 
-    def _shown(self, at: datetime) -> str:
+    def _at(self, at: datetime) -> str:
         return f"{at.astimezone(self.zone):%Y-%m-%d %H:%M}"
+
+
+async def _in_time(reading: Coroutine[Any, Any, Result]) -> Result:
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await reading
+    except TimeoutError:
+        raise DeliveryError("The platform did not answer in time.") from None

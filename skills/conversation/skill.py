@@ -1,4 +1,4 @@
-"""Reading further in the place of a conversation, and searching the conversation itself."""
+"""Reading further in the place of a conversation and elsewhere, and searching."""
 
 import asyncio
 import json
@@ -23,35 +23,55 @@ MOST = 100
 NOTHING = "There are no such messages."
 
 
-def build(messages: PlaceMessages) -> Skill:
-    """Return the skill that reads the place and searches the conversation."""
-    reads = partial(
-        tool,
-        effects=Effects.NONE,
-        foreign=True,
-        private=True,
-        audience=Audience.PLACE,
-        reach=Reach.READS_HERE,
-    )
+def _readers(given: Json) -> Audience:
+    """Return the readers of the result of `channel_history`: a linked place may have others."""
+    return Audience.PERSONAL if given.get("link") else Audience.PLACE
 
-    @reads(timeout_seconds=SECONDS + 5)
+
+def build(messages: PlaceMessages) -> Skill:
+    """Return the skill that reads the place and others, and searches."""
+    reads = partial(tool, effects=Effects.NONE, foreign=True, private=True)
+
+    @reads(
+        reach=Reach.READS_BEYOND,
+        audience=Audience.PLACE,
+        audience_of=_readers,
+        timeout_seconds=SECONDS + 5,
+    )
     async def channel_history(
         context: ToolContext,
         count: Annotated[int, Field(ge=1, le=MOST)] = 50,
         hours: Annotated[float, Field(gt=0, le=24 * 366)] = 24,
         *,
         around: Annotated[bool, "The channel around this thread instead"] = False,
+        link: Annotated[str, "A message elsewhere, read with those around it"] = "",
     ) -> str:
         """Read the newest messages of this thread or channel from the platform."""
         place = replace(context.place, thread="") if around else context.place
         since = context.now() - timedelta(hours=hours)
         try:
-            found = await messages.newest(context.conversation_id, place, since, count)
+            if link.strip():
+                found = await messages.linked(link.strip(), context.user, context.place, count)
+            else:
+                found = await messages.newest(context.conversation_id, place, since, count)
         except BotError as error:
             raise ToolError(f"The messages cannot be read: {error}") from error
         return _listed(found)
 
-    @reads()
+    @reads(reach=Reach.READS_BEYOND, audience=Audience.PERSONAL, timeout_seconds=SECONDS + 5)
+    async def channel_search(
+        context: ToolContext,
+        query: Annotated[str, "Words or a question"],
+        limit: Annotated[int, Field(ge=1, le=20)] = 10,
+    ) -> str:
+        """Search the channels that the user may read, as the platform does."""
+        try:
+            words = await asyncio.to_thread(stored, query)
+            return _listed(await messages.found(words, context.user, context.place, limit))
+        except BotError as error:
+            raise ToolError(f"Nothing was searched: {error}") from error
+
+    @reads(reach=Reach.READS_HERE, audience=Audience.PLACE)
     async def conversation_search(
         context: ToolContext,
         query: Annotated[str, "Words, all of which a message holds"],
@@ -66,8 +86,8 @@ def build(messages: PlaceMessages) -> Skill:
 
     return Skill(
         name="conversation",
-        description="What was said in this place.",
-        tools=(channel_history, conversation_search),
+        description="What was said in this place and elsewhere.",
+        tools=(channel_history, channel_search, conversation_search),
     )
 
 

@@ -19,6 +19,7 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.messages import PastMessage
+from bot.platforms.reading import ReadRequest
 from bot.values import Identity, Place, RunStatus
 from tests.fakes.patience import PATIENCE_SECONDS, Pulse
 
@@ -110,6 +111,8 @@ class FakeOutlet:
         past: What stands in its places, for `history`.
         unreadable: Raised by `history`; `None` for nothing.
         silent: `history` never returns.
+        elsewhere: What stands in other places, by its link; for `linked` and `search`.
+        requests: What was asked of other places, in order.
         absent: The people who are not there: everything for them raises `NotPresentError`.
     """
 
@@ -131,6 +134,8 @@ class FakeOutlet:
         self.posted: list[Told] = []
         self.absent: set[Identity] = set()
         self.past: list[PastMessage] = []
+        self.elsewhere: dict[str, list[PastMessage]] = {}
+        self.requests: list[tuple[str, ReadRequest]] = []
         self.unreadable: DeliveryError | None = None
         self.silent = False
         self._failures: defaultdict[Kind, deque[_Failure]] = defaultdict(deque)
@@ -231,6 +236,21 @@ class FakeOutlet:
             there = there[ids.index(after) + 1 :]
         first = there[:1] if opening and place.thread and len(there) > limit else []
         return [*first, *there[-limit:]]
+
+    async def linked(self, link: str, request: ReadRequest) -> list[PastMessage]:
+        """Return what the test has put under a link."""
+        self.requests.append((link, request))
+        if self.unreadable is not None:
+            raise self.unreadable
+        return self.elsewhere[link][: request.limit]
+
+    async def search(self, query: str, request: ReadRequest) -> list[PastMessage]:
+        """Return what the test has put elsewhere with the words of a query."""
+        self.requests.append((query, request))
+        if self.unreadable is not None:
+            raise self.unreadable
+        found = (each for there in self.elsewhere.values() for each in there)
+        return [each for each in found if query in each.text][: request.limit]
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Remember what was said."""

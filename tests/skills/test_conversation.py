@@ -11,10 +11,10 @@ import pytest
 from bot.errors import DeliveryError, ToolError
 from bot.platforms.messages import PastMessage
 from bot.values import ConversationMode, Identity, Json, Place, Role
-from db import conversations
+from db import conversations, users
 from db.conversations import Attribution
 from db.database import Database
-from skills.base import ToolContext
+from skills.base import Audience, ToolContext
 from skills.conversation.messages import PlaceMessages
 from skills.conversation.skill import NOTHING, build
 from tests.fakes.clock import FakeClock
@@ -70,7 +70,14 @@ class Room:
         """Call a tool and return the messages in its result."""
         skill = build(PlaceMessages(self.database, {"discord": self.outlet}, ZoneInfo("UTC")))
         (tool,) = (each for each in skill.tools if each.name == name)
-        context = ToolContext(
+        context = replace(self.context, now=self.clock)
+        result = await tool.run(context, arguments)
+        return [json.loads(line) for line in result.splitlines() if result != NOTHING]
+
+    @property
+    def context(self) -> ToolContext:
+        """The caller of the tools: the main agent, in a turn of Alice."""
+        return ToolContext(
             user=self.user,
             role=Role.USER,
             place=replace(THREAD, message="m1"),
@@ -81,8 +88,6 @@ class Room:
             now=self.clock,
             shared=True,
         )
-        result = await tool.run(context, arguments)
-        return [json.loads(line) for line in result.splitlines() if result != NOTHING]
 
 
 @pytest.fixture
@@ -170,3 +175,65 @@ async def test_other_conversations_are_not_searched(place: Room) -> None:
 async def test_a_search_needs_a_word(place: Room) -> None:
     with pytest.raises(ToolError, match="at least one word"):
         await place.call("conversation_search", query="?!")
+
+
+# -- elsewhere -------------------------------------------------------------------------------------
+
+LINK = "https://chat.example/other/1"
+
+
+def post_elsewhere(place: Room, text: str, **given: Any) -> None:
+    """Let a message stand in another channel of the platform."""
+    place.outlet.elsewhere.setdefault(LINK, []).append(
+        PastMessage(
+            event_id=text,
+            place=Place("discord", "guild", "other", message="1"),
+            author=place.user,
+            author_name="Bob",
+            text=text,
+            sent_at=place.clock(),
+            **given,
+        )
+    )
+
+
+async def test_a_link_is_read_for_the_user_who_asks_and_the_readers_of_the_place(
+    place: Room,
+) -> None:
+    post_elsewhere(place, "The key is under the mat.", channel_name="other", link=LINK)
+
+    (found,) = await place.call("channel_history", link=f" {LINK} ", count=5)
+
+    assert (found["channel"], found["name"], found["link"]) == ("other", "Bob", LINK)
+    ((link, request),) = place.outlet.requests
+    assert (link, request.limit, request.search_token) == (LINK, 5, "")
+    assert (request.user, request.place) == (place.user, place.context.place)
+
+
+async def test_a_search_uses_the_permission_of_the_newest_message(place: Room) -> None:
+    post_elsewhere(place, "The key is under the mat.")
+    async with place.database.transaction() as tx:
+        await users.set_search_token(tx, place.user.key, "token-1")
+
+    assert texts(await place.call("channel_search", query="key")) == ["The key is under the mat."]
+    assert await place.call("channel_search", query="lock") == []
+    assert [each.search_token for _, each in place.outlet.requests] == ["token-1", "token-1"]
+
+
+async def test_what_may_not_be_read_elsewhere_is_said(place: Room) -> None:
+    place.outlet.unreadable = DeliveryError("There is no such message.")
+
+    with pytest.raises(ToolError, match="no such message"):
+        await place.call("channel_history", link=LINK)
+    with pytest.raises(ToolError, match="Nothing was searched"):
+        await place.call("channel_search", query="key")
+    with pytest.raises(ToolError, match="at least one word"):
+        await place.call("channel_search", query=" ")
+
+
+def test_what_is_read_elsewhere_is_for_the_user_alone() -> None:
+    skill = build(PlaceMessages(None, {}, ZoneInfo("UTC")))  # type: ignore[arg-type]
+    history, search, _ = skill.tools
+
+    assert history.read_by({"count": 5}) is history.read_by({"link": ""}) is Audience.PLACE
+    assert history.read_by({"link": LINK}) is search.read_by({}) is Audience.PERSONAL

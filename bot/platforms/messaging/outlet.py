@@ -23,6 +23,7 @@ from bot.platforms.base import (
 from bot.platforms.messaging.cards import CardMessage
 from bot.platforms.messaging.live import GrowingReply
 from bot.platforms.messaging.recent import Recent
+from bot.platforms.reading import PlaceOnly
 from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
@@ -163,7 +164,7 @@ class Acknowledgements:
 MOST_BATCHES = 100
 
 
-class MessagingOutlet(ABC):
+class MessagingOutlet(PlaceOnly, ABC):
     """The shared part of the outlets of chat platforms; implements most of `Outlet`.
 
     Args:

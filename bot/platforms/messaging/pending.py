@@ -18,6 +18,7 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.messages import PastMessage
+from bot.platforms.reading import ReadRequest
 from bot.values import Identity, Place
 
 NOT_OPEN = "That platform cannot be reached yet; I try again later."
@@ -142,6 +143,18 @@ class PendingOutlet:
         if self._outlet is None:
             raise DeliveryError(NOT_OPEN)
         return await self._outlet.history(place, after, limit, opening=opening)
+
+    async def linked(self, link: str, request: ReadRequest) -> list[PastMessage]:
+        """Return the message of a link with the messages around it, oldest first."""
+        if self._outlet is None:
+            raise DeliveryError(NOT_OPEN)
+        return await self._outlet.linked(link, request)
+
+    async def search(self, query: str, request: ReadRequest) -> list[PastMessage]:
+        """Return the messages that fit a query, the best first."""
+        if self._outlet is None:
+            raise DeliveryError(NOT_OPEN)
+        return await self._outlet.search(query, request)
 
 
 class _Undeliverable:

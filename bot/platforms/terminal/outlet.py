@@ -17,6 +17,7 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.messages import PastMessage
+from bot.platforms.reading import PlaceOnly
 from bot.platforms.terminal.people import PLATFORM
 from bot.platforms.terminal.state import OpenReply, TerminalState
 from bot.platforms.terminal.surface import FinalReply, Notice
@@ -60,7 +61,7 @@ class TerminalReply:
         self._state.close_reply(self._reply)
 
 
-class TerminalOutlet:
+class TerminalOutlet(PlaceOnly):
     """The terminal's outlet."""
 
     platform = PLATFORM

@@ -28,6 +28,8 @@ from db.memories import Memory
 from db.outbox import NewOutboxEntry
 from db.rows import place_columns
 from db.turns import Turn
+from skills.base import Audience
+from tests.bot.agent.things import a_tool
 from tests.fakes.clock import FakeClock
 from tests.fakes.forgetting import forget
 from tests.fakes.pictures import GIF, PNG
@@ -106,7 +108,9 @@ class Talk:
             database=self.database,
             settings=AgentSettings(context_tokens=tokens),
             servers_away=self.servers_away,
-            place_tools=lambda: ("web_fetch",),
+            place_tools=lambda: {
+                "web_fetch": replace(a_tool("web_fetch"), audience=Audience.PLACE)
+            },
             compaction=Compaction(
                 database=self.database,
                 main=lambda _: (self.model, "model"),

@@ -1,16 +1,28 @@
 """The history holds the results of tools, as far as everyone who reads the place may read them."""
 
 from dataclasses import replace
+from typing import Any
 
 from bot.agent.messages import Answer, ToolCall, ToolResult, ToolResults, UserMessage, to_json
 from bot.conversations.turn_results import CHARACTERS, PERSONAL, calls_of
 from bot.values import Json
+from skills.base import Audience, Tool, ToolContext
 
 FETCH = ToolCall("a", "web_fetch", {"url": "https://example.org"})
 NOTES = ToolCall("b", "note_search", {"query": "secret"})
 FETCHED = ToolResult("a", "A page.", foreign=True)
 FOUND = ToolResult("b", "My secret.", private=True)
-PLACE = {"web_fetch"}
+
+
+async def _run(_: ToolContext, __: Json) -> str:
+    return ""
+
+
+def place_tool(name: str, **options: Any) -> Tool:
+    return Tool(name=name, description="", schema={}, run=_run, audience=Audience.PLACE, **options)
+
+
+PLACE = {"web_fetch": place_tool("web_fetch")}
 
 
 def step(seq: int, answer: Answer, received: ToolResults | UserMessage | None = None) -> Json:
@@ -47,6 +59,23 @@ def test_of_a_tool_for_one_user_neither_arguments_nor_result_are_shown() -> None
     fetched = replace(FETCHED, call_id="t_0_0")
     assert results == ToolResults((fetched, ToolResult("t_0_1", PERSONAL)))
     assert "secret" not in str((answer, results))
+
+
+def test_the_audience_may_depend_on_the_call() -> None:
+    def audience_of(given: Json) -> Audience:
+        return Audience.PERSONAL if given.get("link") else Audience.PLACE
+
+    here, linked = ToolCall("a", "history", {}), ToolCall("b", "history", {"link": "secret"})
+    received = ToolResults((ToolResult("a", "Said here."), ToolResult("b", "My secret.")))
+    turn = rows(step(0, Answer("", (here, linked))), step(1, Answer("Done."), received))
+    tools = {"history": place_tool("history", audience_of=audience_of)}
+
+    answer, results = calls_of("t", turn, shown=tools)
+
+    assert answer == Answer("", (replace(here, id="t_0_0"), ToolCall("t_0_1", "history")))
+    assert results == ToolResults(
+        (ToolResult("t_0_0", "Said here."), ToolResult("t_0_1", PERSONAL))
+    )
 
 
 def test_a_long_result_is_cut() -> None:

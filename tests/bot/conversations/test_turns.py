@@ -70,7 +70,7 @@ class Worker:
                 database=self.database,
                 settings=settings,
                 servers_away=no_servers,
-                place_tools=tuple,
+                place_tools=dict,
                 compaction=Compaction(
                     database=self.database,
                     main=lambda _: (self.model, "model"),
