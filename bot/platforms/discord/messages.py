@@ -1,14 +1,17 @@
 """Reads Discord's messages: text, quotations and files."""
 
 import re
+from dataclasses import replace
 from functools import partial
 
 import discord
 
 from bot.agent.sanitizer import one_line
+from bot.platforms.discord.people import identity_of
 from bot.platforms.discord.settings import API_URL
-from bot.platforms.messages import REACTIONS, Attachment, Quoted
+from bot.platforms.messages import REACTIONS, Attachment, PastMessage, Quoted, message_key
 from bot.platforms.messaging.attachments import FileHost
+from bot.values import Place
 
 HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 
@@ -117,6 +120,36 @@ def store(api_url: str) -> FileHost:
         api_url: The address of the REST API; another address than Discord's may serve files too.
     """
     return FileHost(name="Discord", hosts=HOSTS, stand_in="" if api_url == API_URL else api_url)
+
+
+def past_of(
+    message: discord.Message, place: Place, me: discord.ClientUser | None, api_url: str
+) -> PastMessage:
+    """Return a fetched message.
+
+    Args:
+        message: The message.
+        place: The place that was read; its thread is the one that holds the message, if any.
+        me: The bot's account.
+        api_url: The address of Discord's REST API.
+    """
+    text = text_of(message, me)
+    return PastMessage(
+        event_id=message_key("", place.thread or place.channel, str(message.id)),
+        place=replace(place, message=str(message.id)),
+        author=identity_of(message.author.id),
+        author_name=message.author.display_name,
+        text=text,
+        sent_at=message.created_at,
+        by_bot=not is_from_user(message),
+        own=me is not None and message.author.id == me.id,
+        addressed=not place.workspace or (me is not None and is_addressed(message, me.id)),
+        only_mention=bool(message.content.strip()) and not text,
+        files=files_of(message, api_url),
+        quoted=quoted_in(message, me.id, whole=not text) if me else (),
+        reply_to=reply_to_of(message),
+        reactions=reactions_to(message),
+    )
 
 
 def files_of(message: discord.Message, api_url: str) -> tuple[Attachment, ...]:

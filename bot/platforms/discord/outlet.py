@@ -24,25 +24,19 @@ from bot.platforms.base import (
 from bot.platforms.discord import texts
 from bot.platforms.discord.buttons import Row, RunButton
 from bot.platforms.discord.live import DiscordCard, DiscordMessage, DiscordReply, Tempo
-from bot.platforms.discord.messages import (
-    files_of,
-    is_addressed,
-    is_from_user,
-    quoted_in,
-    reactions_to,
-    reply_to_of,
-    text_of,
-)
-from bot.platforms.discord.people import PLATFORM, identity_of
+from bot.platforms.discord.messages import past_of
+from bot.platforms.discord.people import PLATFORM
 from bot.platforms.discord.questions import row_for, show_settlement
+from bot.platforms.discord.reading import DiscordReader
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.discord.texts import parts_of
 from bot.platforms.discord.threads import Threads
-from bot.platforms.messages import PastMessage, message_key
+from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.messaging.texts import KEPT
+from bot.platforms.reading import ReadRequest
 from bot.tasks import Tasks
 from bot.values import Identity, Place
 
@@ -80,6 +74,7 @@ class DiscordOutlet(MessagingOutlet):
         self._sender = Sender(client, pauses=self._tempo.pauses)
         self._client = client
         self._settings = settings
+        self._reader = DiscordReader(client, self._sender, settings)
         open_seconds = self._tempo.open_seconds
         self._threads = Threads(client, self._sender, tasks, open_seconds=open_seconds)
         super().__init__(NOWHERE)
@@ -201,27 +196,16 @@ class DiscordOutlet(MessagingOutlet):
         found = await self._sender.newest(channel, limit, after=after, guild=place.workspace)
         if opening and place.thread and (first := await self._sender.opening(place)) is not None:
             found = [*(each for each in found if each.id != first.id), first]
-        me, read = self._client.user, []
-        for message in reversed(found):
-            text = text_of(message, me)
-            past = PastMessage(
-                event_id=message_key("", channel, str(message.id)),
-                place=replace(place, message=str(message.id)),
-                author=identity_of(message.author.id),
-                author_name=message.author.display_name,
-                text=text,
-                sent_at=message.created_at,
-                by_bot=not is_from_user(message),
-                own=me is not None and message.author.id == me.id,
-                addressed=not place.workspace or (me is not None and is_addressed(message, me.id)),
-                only_mention=bool(message.content.strip()) and not text,
-                files=files_of(message, self._settings.api_url),
-                quoted=quoted_in(message, me.id, whole=not text) if me else (),
-                reply_to=reply_to_of(message),
-                reactions=reactions_to(message),
-            )
-            read.append(past)
-        return read
+        me, api_url = self._client.user, self._settings.api_url
+        return [past_of(message, place, me, api_url) for message in reversed(found)]
+
+    async def linked(self, link: str, request: ReadRequest) -> list[PastMessage]:
+        """Return the message of a link with the messages around it, oldest first."""
+        return await self._reader.linked(link, request)
+
+    async def search(self, query: str, request: ReadRequest) -> list[PastMessage]:
+        """Return the messages of the server of a request that fit a query, the best first."""
+        return await self._reader.search(query, request)
 
     async def _post_text(self, route: Route, text: str) -> tuple[str, ...]:
         parts = parts_of(await made_harmless(text), name="message.md", head=route.head)

@@ -119,7 +119,7 @@ class Sender:
         # Discord drops a message with the nonce of an earlier one; a nonce has up to 25 characters.
         nonce = hashlib.blake2s(f"{key} in {channel}".encode(), digest_size=12).hexdigest()
         async with self._posting.lock(channel):
-            return await self._ask(lambda: self._write(target, draft, nonce=nonce))
+            return await self.ask(lambda: self._write(target, draft, nonce=nonce))
 
     async def post_rest(
         self,
@@ -158,7 +158,7 @@ class Sender:
         """
         target, number = _number(channel), _number(message_id)
         try:
-            await self._ask(lambda: self._write(target, draft, edited=number))
+            await self.ask(lambda: self._write(target, draft, edited=number))
         except DeliveryError as error:
             # The library gives no error code when Discord demands a long wait.
             age = discord.utils.utcnow() - discord.utils.snowflake_time(number)
@@ -228,7 +228,22 @@ class Sender:
             found = there.history(limit=most, after=since, oldest_first=False)
             return [each async for each in found]
 
-        return await self._ask(read)
+        return await self.ask(read)
+
+    async def around(self, channel: str, message_id: str, most: int) -> list[discord.Message]:
+        """Return the messages around one of a channel or thread, which is among them if it exists.
+
+        Raises:
+            DeliveryError: The messages cannot be read.
+        """
+        there = self._client.get_partial_messageable(_number(channel))
+        middle = discord.Object(_number(message_id))
+
+        async def read() -> list[discord.Message]:
+            found = there.history(limit=max(2, min(most, 100)), around=middle)
+            return [each async for each in found]
+
+        return await self.ask(read)
 
     async def opening(self, place: Place) -> discord.Message | None:
         """Return the message of a channel from which a thread was opened; `None` for none.
@@ -240,7 +255,7 @@ class Sender:
             _number(place.channel), guild_id=_number(place.workspace)
         )
         try:
-            return await self._ask(lambda: there.fetch_message(_number(place.thread)))
+            return await self.ask(lambda: there.fetch_message(_number(place.thread)))
         except DeliveryError as error:
             if error.permanent:
                 return None
@@ -253,7 +268,7 @@ class Sender:
             DeliveryError: The message cannot be read.
         """
         target, number = _number(channel), _number(message_id)
-        return _text_of(await self._ask(lambda: self._client.http.get_message(target, number)))
+        return _text_of(await self.ask(lambda: self._client.http.get_message(target, number)))
 
     async def delete(self, channel: str, message_id: str) -> None:
         """Delete a message of the bot.
@@ -262,7 +277,7 @@ class Sender:
             DeliveryError: The message was not deleted, or did not exist.
         """
         target, number = _number(channel), _number(message_id)
-        await self._ask(lambda: self._client.http.delete_message(target, number))
+        await self.ask(lambda: self._client.http.delete_message(target, number))
 
     async def react(self, channel: str, message_id: str, emoji: str, *, away: bool = False) -> None:
         """Add a reaction to a message, or remove the bot's own if `away`.
@@ -273,7 +288,7 @@ class Sender:
         target, number = _number(channel), _number(message_id)
         http = self._client.http
         change = http.remove_own_reaction if away else http.add_reaction
-        await self._ask(lambda: change(target, number, emoji))
+        await self.ask(lambda: change(target, number, emoji))
 
     async def type(self, channel: str) -> None:
         """Show the typing indicator for ten seconds.
@@ -282,7 +297,7 @@ class Sender:
             DeliveryError: The request failed.
         """
         target = _number(channel)
-        await self._ask(lambda: self._client.http.send_typing(target))
+        await self.ask(lambda: self._client.http.send_typing(target))
 
     async def begin_thread(self, channel: str, message_id: str, name: str) -> None:
         """Open a thread for a message; the thread gets the message's id.
@@ -292,7 +307,7 @@ class Sender:
             DeliveryError: The request failed for now.
         """
         target, number = _number(channel), _number(message_id)
-        await self._ask(
+        await self.ask(
             lambda: self._client.http.start_thread_with_message(
                 target, number, name=name, auto_archive_duration=1440
             )
@@ -306,7 +321,7 @@ class Sender:
         """
         target = _number(channel)
         try:
-            await self._ask(lambda: self._client.http.get_channel(target))
+            await self.ask(lambda: self._client.http.get_channel(target))
         except RefusedError:
             return False
         return True
@@ -319,13 +334,17 @@ class Sender:
             DeliveryError: The request failed for now.
         """
         number = _number(account)
-        data = await self._ask(lambda: self._client.http.start_private_message(number))
+        data = await self.ask(lambda: self._client.http.start_private_message(number))
         return str(data["id"])
 
-    async def _ask(self, request: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def ask(self, request: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Make a request; retry it if no response arrived, since all requests are idempotent.
 
         A request that timed out is not retried.
+
+        Raises:
+            RefusedError: Discord refuses it permanently.
+            DeliveryError: It failed for now.
         """
         pauses = iter(self._pauses)
         while True:

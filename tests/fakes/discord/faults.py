@@ -5,6 +5,8 @@ import re
 import time
 from dataclasses import dataclass, field
 
+from multidict import MultiDict, MultiMapping
+
 from bot.values import Json
 from tests.fakes.discord.refusals import CODES
 from tests.fakes.discord.things import File
@@ -27,7 +29,7 @@ class Sent:
     path: str
     json: Json = field(default_factory=dict)
     files: dict[int, File] = field(default_factory=dict)
-    query: dict[str, str] = field(default_factory=dict)
+    query: MultiMapping[str] = field(default_factory=MultiDict)
     headers: dict[str, str] = field(default_factory=dict)
     status: int = 0
     code: int = 0

@@ -12,6 +12,7 @@ from tests.fakes.discord.things import (
     Message,
     Role,
     User,
+    bits,
 )
 
 EPOCH_MS = 1420070400000
@@ -98,10 +99,22 @@ def channel_json(channel: Channel, bot: User) -> Json:
 
 
 def _room(channel: Channel, bot: User) -> Json:
-    overwrites = [{"id": str(bot.id), "type": 1, "allow": "0", "deny": str(channel.denied)}]
+    overwrites: list[Json] = []
+    view = str(bits("view_channel"))
+    if channel.readers is not None:
+        assert channel.guild is not None
+        everyone = {"id": str(channel.guild.id), "type": 0, "allow": "0", "deny": view}
+        readers = [
+            {"id": str(each), "type": 1, "allow": view, "deny": "0"} for each in channel.readers
+        ]
+        overwrites = [everyone, *readers]
+    if channel.denied or channel.readers is not None:
+        allowed = "0" if channel.readers is None else view
+        own = {"id": str(bot.id), "type": 1, "allow": allowed, "deny": str(channel.denied)}
+        overwrites.append(own)
     room: Json = {
         "position": channel.position,
-        "permission_overwrites": overwrites if channel.denied else [],
+        "permission_overwrites": overwrites,
         "topic": None,
     }
     if channel.kind is Kind.VOICE:

@@ -170,7 +170,7 @@ async def read(request: web.Request) -> Sent:
         found = json.loads(await request.read())
         body = found if isinstance(found, dict) else {"list": found}
     path = request.path.removeprefix(API)
-    query = dict(request.query)
+    query = request.query
     return Sent(request.method, path, body, files, query, dict(request.headers))
 
 

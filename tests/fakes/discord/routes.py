@@ -65,6 +65,10 @@ def history(call: Call) -> list[Json]:
         found = [each for each in found if each.id < int(before)]
     if after := call.sent.query.get("after"):
         found = [each for each in found if each.id > int(after)]
+    if around := call.sent.query.get("around"):
+        near = sorted(found, key=lambda each: abs(each.id - int(around)))
+        near = near[: int(call.sent.query.get("limit", 50))]
+        found = sorted(near, key=lambda each: each.id, reverse=True)
     return [_shown(call, each) for each in found[: int(call.sent.query.get("limit", 50))]]
 
 
@@ -176,6 +180,44 @@ def join_thread(call: Call) -> None:
         raise Refusal(50024)
 
 
+def thread_member(call: Call) -> Json:
+    found = call.world.channel(call.id("channel"))
+    if not found.kind.is_thread or call.id("user") not in (found.readers or ()):
+        raise Refusal(10013)
+    return {
+        "id": str(found.id),
+        "user_id": str(call.id("user")),
+        "join_timestamp": "2026-01-01T00:00:00Z",
+        "flags": 0,
+    }
+
+
+def search(call: Call) -> Json:
+    """Search with the permissions of the bot, as Discord does."""
+    world, guild = call.world, call.world.guild(call.id("guild"))
+    if world.search_preparing:
+        world.search_preparing -= 1
+        return {"code": 110_000, "message": "Index not yet available.", "retry_after": 0}
+    asked = call.sent.query
+    wanted = {int(each) for each in asked.getall("channel_id", [])}
+    found = [
+        message
+        for channel in world.channels_of(guild)
+        if world.may(channel, "view_channel read_message_history")
+        if not wanted or {channel.id, channel.room.id} & wanted
+        for message in channel.messages.values()
+        if asked["content"].lower() in message.content.lower()
+    ]
+    found = sorted(found, key=lambda each: each.id, reverse=True)[: int(asked.get("limit", 25))]
+    threads = {each.channel.id: each.channel for each in found if each.channel.kind.is_thread}
+    return {
+        "total_results": len(found),
+        "messages": [[_shown(call, each) | {"hit": True}] for each in found],
+        "threads": [channel_json(each, world.bot) for each in threads.values()],
+        "members": [],
+    }
+
+
 def open_dm(call: Call) -> Json:
     user = call.world.users.get(int(call.json["recipient_id"]))
     if user is None:
@@ -241,11 +283,13 @@ ROUTES = [
     Route("POST", _MESSAGES + "/{message}/threads", open_from_message),
     Route("POST", "/channels/{channel}/threads", open_thread),
     Route("PUT", "/channels/{channel}/thread-members/@me", join_thread),
+    Route("GET", "/channels/{channel}/thread-members/{user}", thread_member),
     Route("POST", "/users/@me/channels", open_dm),
     Route("GET", "/users/@me", me),
     Route("GET", "/users/@me/guilds", my_guilds),
     Route("GET", "/users/{user}", user),
     Route("GET", "/guilds/{guild}", guild),
     Route("GET", "/guilds/{guild}/channels", guild_channels),
+    Route("GET", "/guilds/{guild}/messages/search", search),
     Route("GET", "/guilds/{guild}/members/{user}", member),
 ]

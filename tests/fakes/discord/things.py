@@ -153,6 +153,8 @@ class Channel:
 
     Attributes:
         denied: What the bot may not do in it.
+        readers: The only people who may see it, beside the bot; in a private thread its members.
+            `None` for everyone.
         typing: How often the bot showed that it types.
     """
 
@@ -164,6 +166,7 @@ class Channel:
     recipient: User | None = None
     owner: User | None = None
     denied: int = 0
+    readers: set[int] | None = None
     archived: bool = False
     locked: bool = False
     deleted: bool = False

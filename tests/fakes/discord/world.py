@@ -69,6 +69,7 @@ class World:
         self.commands: list[Json] = []
         self.guild_commands: dict[int, list[Json]] = {}
         self.syncs = 0
+        self.search_preparing = 0
         self.sent: list[Sent] = []
         self.broken: list[str] = []
         self.refuse_files = False
