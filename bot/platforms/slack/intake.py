@@ -133,6 +133,7 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
             files=self._receiver.outlet.reader.files(event.get("files") or (), workspace),
             quoted=messages.quoted_in(event, installed.user),
             only_mention=mentioned and not text,
+            search_token=messages.search_token_of(event),
         )
         # Commands and one-word answers do not wait for earlier messages.
         return ReceivedOnSlack(

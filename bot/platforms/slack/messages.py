@@ -6,6 +6,7 @@ Slack escapes `&`, `<` and `>` in typed text, and puts recognised parts between 
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -49,6 +50,8 @@ _EMOJIS = {
     "thumbsdown": "👎",
 }
 
+#: Longest permission to search that is stored, in characters.
+MOST_TOKEN = 500
 #: Most messages in one request, and most pages of one place.
 PAGE, MAX_PAGES = 200, 5
 
@@ -68,6 +71,17 @@ def is_from_bot(event: Json, me: Installed) -> bool:
     said = str(event.get("subtype") or "") in {*_SAID, "bot_message"} and not event.get("hidden")
     own = event.get("bot_id") == me.bot or event.get("user") == me.user
     return said and bool(event.get("bot_id")) and not own
+
+
+def search_token_of(event: Json) -> str:
+    """Return the permission to search for the author of a message; empty for none.
+
+    Slack's documentation has it in the event; events of agents have it one level below.
+    """
+    below = event.get("assistant_thread")
+    inner = below.get("action_token") if isinstance(below, dict) else None
+    token = str(event.get("action_token") or inner or "")
+    return token if len(token) <= MOST_TOKEN else ""
 
 
 def bot_name(event: Json) -> str:
@@ -275,6 +289,45 @@ class History:
             first = (each for each in found if each["ts"] == place.thread and each not in read)
             read = [*first, *read]
         return [await self._past(each, place, installed) for each in read]
+
+    async def around(self, place: Place, message: str, limit: int) -> list[PastMessage]:
+        """Return a message with those around it in its thread, or with those before it.
+
+        Args:
+            place: The channel of the message, and its thread if that is known.
+            message: The id of the message.
+            limit: The most messages.
+
+        Raises:
+            DeliveryError: The messages cannot be read.
+        """
+        _, installed = await self._clients.find(place.workspace)
+        asked: dict[str, Any] = {"channel": place.channel, "limit": PAGE}
+        thread = place.thread or message
+        found: list[Json] = []
+        for _ in range(MAX_PAGES):
+            response = await self._sender.ask(
+                place.workspace, AsyncWebClient.conversations_replies, ts=thread, **asked
+            )
+            found += response.get("messages") or ()
+            asked["cursor"] = (response.get("response_metadata") or {}).get("next_cursor")
+            if not asked["cursor"]:
+                break
+        if len(found) == 1 and not place.thread:
+            thread, asked = "", {"channel": place.channel, "limit": min(limit, PAGE)}
+            response = await self._sender.ask(
+                place.workspace,
+                AsyncWebClient.conversations_history,
+                latest=message,
+                inclusive=True,
+                **asked,
+            )
+            found = list(response.get("messages") or ())
+        found.sort(key=lambda each: float(each["ts"]))
+        index = next((at for at, each in enumerate(found) if each["ts"] == message), 0)
+        start = max(0, min(index - limit // 2, len(found) - limit))
+        there = replace(place, thread=thread)
+        return [await self._past(each, there, installed) for each in found[start : start + limit]]
 
     async def _past(self, message: Json, place: Place, installed: Installed) -> PastMessage:
         ts, text = str(message["ts"]), str(message.get("text") or "")

@@ -41,16 +41,20 @@ SCOPES = {
     "app_mentions:read": "to receive mentions",
     "assistant:write": "to be an agent, and to show “is thinking…”",
     "channels:history": "to receive and to read the messages of threads in public channels",
+    "channels:read": "to know who reads a public channel before it reads a linked message",
     "chat:write": "to answer, to edit its messages, and to show Slack's own Stop",
     "commands": "to have slash commands",
     "files:read": "to read attached files",
     "files:write": "to send files, and texts that are too long for messages",
     "groups:history": "to receive and to read the messages of threads in private channels",
+    "groups:read": "to know who reads a private channel before it reads a linked message",
     "im:history": "to receive direct messages",
     "im:write": "to send a direct message when no other place accepts it",
     "mpim:history": "to receive and to read the messages of group conversations",
+    "mpim:read": "to know who reads a group conversation before it reads a linked message",
     "reactions:write": "to acknowledge messages with 👀, and to show with ✅ what it has read",
-    "users:read": "to know the names of users",
+    "search:read.public": "to search public channels for the user who asks",
+    "users:read": "to know the names of users, and who is a guest",
 }
 #: The exact scopes of `deploy/slack-manifest.yaml` and of installations.
 BOT_SCOPES: tuple[str, ...] = tuple(SCOPES)

@@ -24,6 +24,7 @@ from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.recent import Recent
 from bot.platforms.messaging.texts import KEPT, decision
+from bot.platforms.reading import ReadRequest
 from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.answers import PrivateAnswers
 from bot.platforms.slack.budget import WorkspaceBudgets
@@ -31,6 +32,7 @@ from bot.platforms.slack.clients import Clients
 from bot.platforms.slack.live import SlackCard, SlackMessage, SlackReply, Tempo
 from bot.platforms.slack.messages import History
 from bot.platforms.slack.people import Names, SlackUser
+from bot.platforms.slack.reading import SlackReader
 from bot.platforms.slack.sending import Draft, Sender, made_harmless
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.status import Status
@@ -102,6 +104,7 @@ class SlackOutlet(MessagingOutlet):
         self._questions: Recent[str, ShownQuestion | None] = Recent(QUESTIONS_KEPT)
         self.names = Names(self.sender)
         self.reader = History(clients, self.sender, self.names, settings.api_url)
+        self._elsewhere = SlackReader(clients, self.sender, self.reader, self.names, settings)
         self.status = Status(self.sender, tasks, refresh_seconds=tempo.refresh_seconds)
         self._tasks = tasks
         super().__init__(NOWHERE)
@@ -284,6 +287,14 @@ class SlackOutlet(MessagingOutlet):
     ) -> list[PastMessage]:
         """Return the newest messages of a place after a given time, oldest first."""
         return await self.reader.read(place, after, limit, opening=opening)
+
+    async def linked(self, link: str, request: ReadRequest) -> list[PastMessage]:
+        """Return the message of a link with the messages around it, oldest first."""
+        return await self._elsewhere.linked(link, request)
+
+    async def search(self, query: str, request: ReadRequest) -> list[PastMessage]:
+        """Return the messages of public channels that fit a query, the best first."""
+        return await self._elsewhere.search(query, request)
 
     async def _usual_route(self, place: Place, owner: Identity) -> Route | None:
         return Route(place=place, head=texts.mention(owner.account)) if place.channel else None

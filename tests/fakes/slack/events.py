@@ -84,7 +84,11 @@ class Events:
         return not own and message.channel.kind != "im" and f"<@{team.bot.id}>" in message.text
 
     def _mention(self, message: Message, team: Team) -> Delivery | None:
-        event = message.to_json() | {"type": "app_mention", "channel": message.channel.id}
+        event = message.to_json() | {
+            "type": "app_mention",
+            "channel": message.channel.id,
+            "assistant_thread": {"action_token": _search_token(message)},
+        }
         event.pop("subtype", None)
         return self.event(
             event | {"event_ts": message.ts}, team, channel=message.channel, user=message.user
@@ -98,6 +102,7 @@ class Events:
         }
         if not message.user.is_bot:
             event["client_msg_id"] = str(uuid.uuid4())
+            event["assistant_thread"] = {"action_token": _search_token(message)}
         if message.thread_ts and (root := message.channel.messages.get(message.thread_ts)):
             event["parent_user_id"] = root.user.id
         if message.channel.shared_with:
@@ -135,6 +140,11 @@ class Events:
         }
         delivery = self.event(event, team, channel=message.channel, user=message.user)
         return [] if delivery is None else [delivery]
+
+
+def _search_token(message: Message) -> str:
+    """Return the permission to search for the author of a message, with the bot's token."""
+    return f"{message.user.id}.{message.ts}.search"
 
 
 def _authorization(grant: Grant, team: Team) -> Json:

@@ -151,6 +151,13 @@ class Message:
         return self.stream is not None and not self.stream.end
 
     @property
+    def permalink(self) -> str:
+        """The address that “Copy link” gives."""
+        address = f"https://{self.channel.team.domain}.slack.com/archives/{self.channel.id}"
+        inside = f"?thread_ts={self.thread_ts}&cid={self.channel.id}" if self.thread_ts else ""
+        return f"{address}/p{self.ts.replace('.', '')}{inside}"
+
+    @property
     def root_ts(self) -> str:
         """The thread that it is in or would begin."""
         return self.thread_ts or self.ts

@@ -1,5 +1,6 @@
 """`auth`, `conversations`, `users`, `bots`, `team` and `reactions`: who and what is there."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.values import Json
@@ -19,6 +20,7 @@ class Rooms:
     def methods(self) -> dict[str, Method]:
         return {
             "auth.test": self.test,
+            "assistant.search.context": self.search,
             "auth.revoke": self.revoke,
             "bots.info": self.bot,
             "conversations.history": self.history,
@@ -30,6 +32,7 @@ class Rooms:
             "reactions.remove": self.unreact,
             "team.info": self.team,
             "users.info": self.user,
+            "users.list": self.users,
         }
 
     def test(self, ask: Ask) -> Json:
@@ -67,7 +70,7 @@ class Rooms:
         return {"channel": document}
 
     def members(self, ask: Ask) -> Json:
-        return {"members": sorted(self._channel(ask).members)}
+        return _page(sorted(self._channel(ask).members), ask, usual=100, name="members")
 
     def open(self, ask: Ask) -> Json:
         users = [self.world.user(id_) for id_ in str(ask.args.get("users") or "").split(",") if id_]
@@ -82,18 +85,19 @@ class Rooms:
         return {"channel": {"id": channel.id}}
 
     def history(self, ask: Ask) -> Json:
-        found = [m for m in self._standing(self._channel(ask)) if not m.thread_ts or m.broadcast]
-        newest = [message for message in reversed(found) if _is_after(message, ask)]
+        found = [m for m in self._standing(self._joined(ask)) if not m.thread_ts or m.broadcast]
+        newest = [message.to_json() for message in reversed(found) if _is_after(message, ask)]
         return _page(newest, ask, usual=100)
 
     def replies(self, ask: Ask) -> Json:
-        channel = self._channel(ask)
+        channel = self._joined(ask)
         root = self.world.message(channel, ask.args.get("ts")).root_ts
         found = [m for m in self._standing(channel) if m.root_ts == root]
         if not found:
             raise SlackError("thread_not_found")
         # The message that began it comes along, however old it is.
-        return _page([m for m in found if m.ts == root or _is_after(m, ask)], ask, usual=1_000)
+        shown = [m.to_json() for m in found if m.ts == root or _is_after(m, ask)]
+        return _page(shown, ask, usual=1_000)
 
     def react(self, ask: Ask) -> Json:
         users, user = self._reaction(ask)
@@ -129,6 +133,41 @@ class Rooms:
     def user(self, ask: Ask) -> Json:
         return {"user": self.world.user(ask.args.get("user")).to_json()}
 
+    def users(self, ask: Ask) -> Json:
+        team = self.world.teams.get(str(ask.args.get("team_id") or ask.team.id))
+        found = [user.to_json() for user in self.world.users.values() if user.team is team]
+        return _page(found, ask, usual=200, name="members")
+
+    def search(self, ask: Ask) -> Json:
+        """Search the public channels for the user whose message brought the token."""
+        user, _, rest = str(ask.args.get("action_token") or "").partition(".")
+        if user not in self.world.users or not rest.endswith(".search"):
+            raise SlackError("invalid_action_token")
+        limit, words = int(ask.args.get("limit") or 20), str(ask.args["query"]).lower()
+        found = [
+            {
+                "author_user_id": message.user.id,
+                "team_id": channel.team.id,
+                "channel_id": channel.id,
+                "channel_name": channel.name,
+                "message_ts": message.ts,
+                "content": message.text,
+                "is_author_bot": message.user.is_bot,
+                "permalink": message.permalink,
+            }
+            for channel in self.world.channels.values()
+            if channel.kind == "channel" and channel.team is ask.team
+            for message in self._standing(channel)
+            if words in message.text.lower()
+        ]
+        return {"results": {"messages": found[:limit]}}
+
+    def _joined(self, ask: Ask) -> Channel:
+        channel = self._channel(ask)
+        if ask.grant.bot.id not in channel.members:
+            raise SlackError("not_in_channel")
+        return channel
+
     def _channel(self, ask: Ask) -> Channel:
         return self.world.channel(ask.args.get("channel"), ask.grant)
 
@@ -142,13 +181,13 @@ def _is_after(message: Message, ask: Ask) -> bool:
     return oldest < at < latest or (ask.flag("inclusive") and at in {oldest, latest})
 
 
-def _page(found: list[Message], ask: Ask, *, usual: int) -> Json:
+def _page(found: Sequence[object], ask: Ask, *, usual: int, name: str = "messages") -> Json:
     """Return as many messages as were asked for, and where to go on."""
     limit, start = int(ask.args.get("limit") or usual), int(ask.args.get("cursor") or 0)
     end = start + limit
     more = len(found) > end
     return {
-        "messages": [message.to_json() for message in found[start:end]],
+        name: list(found[start:end]),
         "has_more": more,
         "response_metadata": {"next_cursor": str(end) if more else ""},
     }

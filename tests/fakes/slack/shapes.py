@@ -72,6 +72,7 @@ class User:
     bot_id: str = ""
     deleted: bool = False
     admin: bool = False
+    guest: bool = False
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.id}>"
@@ -92,6 +93,8 @@ class User:
             "is_admin": self.admin,
             "is_owner": False,
             "is_bot": self.is_bot,
+            "is_restricted": self.guest,
+            "is_ultra_restricted": False,
             "tz": "Etc/UTC",
             "profile": profile | ({"bot_id": self.bot_id} if self.is_bot else {}),
         }

@@ -24,10 +24,11 @@ SCOPES = (
     "groups:history",
     "groups:read",
     "im:history",
-    "im:read",
     "im:write",
     "mpim:history",
+    "mpim:read",
     "reactions:write",
+    "search:read.public",
     "users:read",
 )
 

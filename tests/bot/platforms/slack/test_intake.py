@@ -98,6 +98,7 @@ async def test_a_mention_is_heard_once_in_the_thread_that_it_begins(here: Here) 
             user_name="alice",
             place=Place("slack", here.fake.team.id, here.general.id, message.ts, message.ts),
             text="what is new?",
+            search_token=f"{here.alice.id}.{message.ts}.search",
         )
     ]
 
