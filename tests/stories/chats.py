@@ -153,6 +153,10 @@ class Chat(ABC):
         """Let a further user join, who is called by this name here and shown as another to all."""
 
     @abstractmethod
+    async def post_elsewhere(self, user: str, text: str, *readers: str) -> str:
+        """Write in another channel, which these users alone read, if any; return the link."""
+
+    @abstractmethod
     def add_bot(self, name: str) -> None:
         """Let another bot join, which is then a user of this name."""
 
@@ -345,6 +349,14 @@ class DiscordChat(Chat):
         self.others[name] = self.discord.add_user(shown or name)
         self.discord.join(self.server.guild, self.others[name])
 
+    async def post_elsewhere(self, user: str, text: str, *readers: str) -> str:
+        channel = self.discord.add_channel(self.server.guild, "elsewhere")
+        if readers:
+            channel.readers = {self._user(each).id for each in readers}
+        message = await self.discord.say(self._user(user), channel, text)
+        ids = (self.server.guild.id, channel.id, message.id)
+        return f"https://discord.com/channels/{'/'.join(map(str, ids))}"
+
     def add_bot(self, name: str) -> None:
         self.others[name] = self.discord.add_user(name, bot=True)
         self.discord.join(self.server.guild, self.others[name])
@@ -487,6 +499,11 @@ class SlackChat(Chat):
 
     def add_user(self, name: str, shown: str = "") -> None:
         self.others[name] = self.slack.add_user(shown or name)
+
+    async def post_elsewhere(self, user: str, text: str, *readers: str) -> str:
+        inside = [self._user(each) for each in readers] or None
+        channel = self.slack.add_channel("elsewhere", private=bool(readers), members=inside)
+        return (await self.slack.say(self._user(user), channel, text)).permalink
 
     def add_bot(self, name: str) -> None:
         self.others[name] = self.slack.add_user(name, bot=True)
