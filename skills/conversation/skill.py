@@ -20,6 +20,8 @@ from skills.conversation.messages import SECONDS, PlaceMessages
 from skills.declaration import BotServices, SkillDeclaration
 
 MOST = 100
+#: Most results of a search on the platform.
+FOUND = 15
 NOTHING = "There are no such messages."
 
 
@@ -62,12 +64,11 @@ def build(messages: PlaceMessages) -> Skill:
     async def channel_search(
         context: ToolContext,
         query: Annotated[str, "Words or a question"],
-        limit: Annotated[int, Field(ge=1, le=20)] = 10,
     ) -> str:
         """Search the channels that the user may read, as the platform does."""
         try:
             words = await asyncio.to_thread(stored, query)
-            return _listed(await messages.found(words, context.user, context.place, limit))
+            return _listed(await messages.found(words, context.user, context.place, FOUND))
         except BotError as error:
             raise ToolError(f"Nothing was searched: {error}") from error
 

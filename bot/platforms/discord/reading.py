@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class _Server:
+class _Guild:
     """A server with its channels, and a member of it."""
 
     guild: discord.Guild
@@ -159,7 +159,7 @@ class DiscordReader:
             if (room := threads.get(channel := int(raw["channel_id"]), channel)) in rooms
         ][: request.limit]
 
-    def _finds(self, server: _Server, room: Channel, here: Place) -> bool:
+    def _finds(self, server: _Guild, room: Channel, here: Place) -> bool:
         """Return True if a channel is searched for the readers of a place."""
         if isinstance(room, discord.CategoryChannel) or not server.is_read_by(room, server.member):
             return False
@@ -180,7 +180,7 @@ class DiscordReader:
             await asyncio.sleep(min(float(answer.get("retry_after") or 1), LONGEST_WAIT_SECONDS))
         raise DeliveryError(NOT_READY)
 
-    async def _server(self, guild: str, request: ReadRequest) -> _Server:
+    async def _server(self, guild: str, request: ReadRequest) -> _Guild:
         """Return a server with the user of a request as its member.
 
         Raises:
@@ -190,9 +190,9 @@ class DiscordReader:
         found = await self._get(lambda: self._client.fetch_guild(number, with_counts=False))
         member = await self._get(lambda: found.fetch_member(account))
         rooms = await self._get(found.fetch_channels)
-        return _Server(found, {room.id: room for room in rooms}, member)
+        return _Guild(found, {room.id: room for room in rooms}, member)
 
-    async def _is_in(self, server: _Server, room: Channel, thread: int) -> bool:
+    async def _is_in(self, server: _Guild, room: Channel, thread: int) -> bool:
         """Return True if the member of a server may read a private thread."""
         if room.permissions_for(server.member).manage_threads:
             return True

@@ -113,11 +113,10 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         inside = thread or self.inbound.hears_all(Place("slack", workspace, channel))
         if not addressed and (not inside or messages.begins_with_another(markup, installed.user)):
             return None
-        user = (
-            (speaker_of(event, body, workspace, installed.enterprise))
-            if by_user
-            else (author_of(event, workspace, installed.enterprise))
-        )
+        if by_user:
+            user = speaker_of(event, body, workspace, installed.enterprise)
+        else:
+            user = author_of(event, workspace, installed.enterprise)
         of_organisation = user.home.startswith("E") and user.home != installed.enterprise
         if event["type"] == "app_mention" and of_organisation:
             # The payload names another organisation, not a workspace, as the home. The message

@@ -5,8 +5,8 @@ from alembic import op
 
 from db.types import String
 
-revision = "2026112751"
-down_revision = "2026112743"
+revision = "2026112761"
+down_revision = "2026112751"
 
 
 def upgrade() -> None:
