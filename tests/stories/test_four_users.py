@@ -1,21 +1,21 @@
-"""Four users in one thread: who is who, whose turn it is, and when the bot is silent."""
+"""Four users in one thread: who is who, whose turn it is, and who stops an answer."""
 
 import re
 from dataclasses import replace
-from datetime import timedelta
 from itertools import pairwise
 
-import pytest
+from sqlalchemy import func, select
 
 from bot.conversations.access import AccessSettings
 from bot.values import Identity, Json
 from db import tables
 from tests.fakes.anthropic_server import Reply
-from tests.stories.chats import Chat, ChatWay, DiscordChat, Talk, new_chat
-from tests.stories.stage import ALICE, BOB, PLATFORM, ROOM, Play, call, change, said, stage
+from tests.stories.chats import Chat, ChatWay, Talk, new_chat
+from tests.stories.stage import ALICE, BOB, PLATFORM, ROOM, Play, call, said, stage
 from tests.stories.test_chat_threads import people_in
 
 FURTHER = ("carol", "dave")
+USERS = ("alice", "bob", *FURTHER)
 CAROL, DAVE = (Identity(PLATFORM, "", name) for name in FURTHER)
 THREAD = replace(ROOM, thread="the thread")
 
@@ -147,6 +147,8 @@ async def test_three_messages_of_one_user_are_one_turn_and_starve_nobody(
         chat.model.go.set()
         await chat.reads(talk, "For Bob.")
 
+        async with chat.running.database.snapshot() as tx:
+            assert await tx.scalar(select(func.count()).select_from(tables.turns)) == 6
         # Those who have had no turn come first.
         assert [speaker(each) for each in play.asked[1:]] == ["u2", "u3", "u4", "u1", "u2"]
         for body, text in zip(play.asked[2:4], ("cats", "cows"), strict=True):
@@ -269,161 +271,3 @@ async def test_an_admin_stops_the_answer_of_another_user(chat_way: ChatWay) -> N
             await chat.reads(talk, "On and on")
             await chat.write("dave", talk, "stop", mention=True)
             await chat.reads(talk, "(stopped)")
-
-
-# --- silence ----------------------------------------------------------------------------------
-
-
-async def test_the_bot_is_quiet_while_four_users_talk_with_one_another(chat_way: ChatWay) -> None:
-    play = after_hello(Reply(text="You spoke of tea."))
-    async with new_chat(chat_way, *FURTHER) as chat, chat.bot(play):
-        talk = await met(chat)
-        spoken = [("dave", "Tea?"), ("alice", "Yes."), ("carol", "No, thanks."), ("bob", "Stop!")]
-        for user, text in spoken:
-            await chat.write(user, talk, text)
-            await chat.stored(text)
-        await chat.write("carol", talk, "What did we say?", mention=True)
-        await chat.reads(talk, "You spoke of tea.")
-
-        numbers = {"alice": "u1", "bob": "u2", "carol": "u3", "dave": "u4"}
-        heard = [(numbers[user], text) for user, text in spoken]
-        assert people_in(play.asked[1])[-5:] == [*heard, ("u3", "What did we say?")]
-        assert len(play.asked) == 2
-        assert chat.texts(talk) == ["Hello, Alice.", "You spoke of tea."]
-
-
-async def test_a_user_is_answered_without_a_mention_until_another_speaks(
-    chat_way: ChatWay,
-) -> None:
-    play = after_hello(Reply(text="Three."), Reply(text="Two ducks."), Reply(text="Now."))
-    async with new_chat(chat_way, *FURTHER) as chat, chat.bot(play):
-        talk = await met(chat)
-        await chat.write("dave", talk, "How many hens?", mention=True)
-        await chat.reads(talk, "Three.")
-        await chat.write("dave", talk, "And ducks?")
-        await chat.reads(talk, "Two ducks.")
-        await chat.write("bob", talk, "I like ducks.")
-        await chat.stored("I like ducks.")
-        await chat.write("dave", talk, "Do you?")
-        await chat.stored("Do you?")
-        await chat.write("alice", talk, "Who asked?", mention=True)
-        await chat.reads(talk, "Now.")
-
-        assert [speaker(each) for each in play.asked] == ["u1", "u4", "u4", "u1"]
-        assert people_in(play.asked[3])[-2:] == [("u4", "Do you?"), ("u1", "Who asked?")]
-
-
-async def test_another_user_needs_a_mention_after_the_answer_to_one(chat_way: ChatWay) -> None:
-    play = after_hello(Reply(text="Three."), Reply(text="Now."))
-    async with new_chat(chat_way, *FURTHER) as chat, chat.bot(play):
-        talk = await met(chat)
-        await chat.write("dave", talk, "How many hens?", mention=True)
-        await chat.reads(talk, "Three.")
-        await chat.write("carol", talk, "So few?")
-        await chat.stored("So few?")
-        await chat.write("dave", talk, "Who asked?", mention=True)
-        await chat.reads(talk, "Now.")
-
-        assert [speaker(each) for each in play.asked] == ["u1", "u4", "u4"]
-
-
-@pytest.mark.parametrize(("minutes", "answered"), [(14, True), (16, False)])
-async def test_a_quarter_of_an_hour_later_a_mention_is_needed(
-    chat_way: ChatWay, minutes: int, *, answered: bool
-) -> None:
-    play = after_hello(Reply(text="Three."), Reply(text="As you say."), Reply(text="Well."))
-    async with new_chat(chat_way, *FURTHER) as chat, chat.bot(play):
-        talk = await met(chat)
-        await chat.write("dave", talk, "How many hens?", mention=True)
-        await chat.reads(talk, "Three.")
-        then = chat.running.upkeep.now() - timedelta(minutes=minutes)
-        await change(chat.running, tables.turns, created_at=then)
-        await chat.write("dave", talk, "Only three.")
-        await chat.stored("Only three.")
-        if answered:
-            await chat.reads(talk, "As you say.")
-        await chat.write("dave", talk, "Are you there?", mention=True)
-        await chat.reads(talk, "Well." if answered else "As you say.")
-
-        assert len(play.asked) == (4 if answered else 3)
-
-
-async def test_a_message_to_another_user_is_not_answered(chat_way: ChatWay) -> None:
-    play = after_hello(Reply(text="Three."), Reply(text="Now."))
-    async with new_chat(chat_way, *FURTHER) as chat, chat.bot(play):
-        talk = await met(chat)
-        await chat.write("dave", talk, "How many hens?", mention=True)
-        await chat.reads(talk, "Three.")
-        await chat.write("dave", talk, "did you know?", to="carol")
-        await chat.write("dave", talk, "What do you say?", mention=True)
-        await chat.reads(talk, "Now.")
-
-        assert len(play.asked) == 3
-        assert people_in(play.asked[2])[-1] == ("u4", "What do you say?")
-
-
-@pytest.mark.parametrize("chat_way", ["discord"], indirect=True)
-async def test_a_reply_is_for_the_author_of_its_message(chat_way: ChatWay) -> None:
-    play = after_hello(Reply(text="For Bob."), Reply(text="For Carol."))
-    async with new_chat(chat_way, *FURTHER) as chat, chat.bot(play):
-        assert isinstance(chat, DiscordChat)
-        talk = await met(chat)
-        hers = await chat.write("carol", talk, "I have hens.")
-        await chat.stored("I have hens.")
-        (hello,) = await chat.said(talk)
-        await chat.reply("bob", talk, "And me?", to=hello.native)
-        await chat.reads(talk, "For Bob.")
-        await chat.reply("bob", talk, "How many?", to=hers)
-        await chat.write("carol", talk, "What now?", mention=True)
-        await chat.reads(talk, "For Carol.")
-
-        assert [speaker(each) for each in play.asked] == ["u1", "u2", "u3"]
-
-
-# --- answers to questions ---------------------------------------------------------------------
-
-
-async def asked_about_notes(chat: Chat, play: Play, talk: Talk, user: str) -> None:
-    """Have the bot ask a user before it lists notes."""
-    play.main += [call("note_list"), Reply(text=f"May I, {user}?")]
-    await chat.write(user, talk, f"The notes of {user}?", mention=True)
-    await chat.reads(talk, f"May I, {user}?")
-
-
-async def test_a_yes_answers_the_question_of_its_own_user_alone(chat_way: ChatWay) -> None:
-    play = after_hello()
-    async with new_chat(chat_way, *FURTHER) as chat, chat.bot(play):
-        talk = await met(chat)
-        await asked_about_notes(chat, play, talk, "alice")
-        await asked_about_notes(chat, play, talk, "bob")
-        first, second = [each for each in await chat.said(talk) if each.buttons]
-        play.main += [Reply(text="Bob has none."), Reply(text="Alice has none.")]
-        await chat.write("bob", talk, "yes")
-        await chat.reads(talk, "Bob has none.")
-        await chat.until(lambda: not chat.again(talk, second).buttons, "the buttons to go")
-        assert chat.again(talk, first).buttons
-
-        await chat.write("alice", talk, "yes", mention=True)
-        told = "Others have written here since I asked"
-        await chat.until(
-            lambda: told in str([*chat.texts(talk), *chat.told("alice")]), "the way to answer"
-        )
-        await chat.click("alice", first, "Yes")
-        await chat.reads(talk, "Alice has none.")
-        assert [speaker(each) for each in play.asked[-2:]] == ["u2", "u1"]
-
-
-async def test_a_yes_of_a_third_user_is_a_message_and_no_answer(chat_way: ChatWay) -> None:
-    play = after_hello()
-    async with new_chat(chat_way, *FURTHER) as chat, chat.bot(play):
-        talk = await met(chat)
-        await asked_about_notes(chat, play, talk, "alice")
-        (question,) = [each for each in await chat.said(talk) if each.buttons]
-        play.main += [Reply(text="What do you mean, Carol?")]
-        await chat.write("carol", talk, "yes", mention=True)
-        await chat.reads(talk, "What do you mean, Carol?")
-
-        assert speaker(play.asked[-1]) == "u3"
-        assert people_in(play.asked[-1])[-1] == ("u3", "yes")
-        assert "There are no notes yet." not in str(play.asked)
-        assert chat.again(talk, question).buttons
