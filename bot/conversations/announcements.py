@@ -118,7 +118,9 @@ class Announcements:
 
         async def store(tx: Transaction, each: OutboxEntry) -> None:
             if each.run_id in left:
-                await outbox.follow_with_files(tx, each.key, ids, now)
+                # After a crash the files are sent in the order in which they are due.
+                earlier = timedelta(microseconds=len(left) - left.index(each.run_id))
+                await outbox.follow_with_files(tx, each.key, ids, now - earlier)
                 return
             await outbox.delivered(tx, each.key, ids, now)
             if each.text_delivered:
