@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, or_, select
 
 from bot.values import Place
+from db import files as stored_files
 from db import turn_inbox
 from db.database import Transaction
 from db.rows import change, remove
@@ -87,10 +88,15 @@ async def delete(tx: Transaction, copy: Copy) -> tuple[tuple[str, str], ...]:
     A message that a turn has read stays without content, since the turn refers to it.
 
     Returns:
-        The names of the files, each with the SHA-256 digest of its content.
+        The names of the files, each with the SHA-256 digest of its content, without those that
+        another message of the place has as well.
     """
-    held = select(files.c.name, files.c.data).where(files.c.message_id == copy.id)
-    deleted = [(row.name, hashlib.sha256(row.data).hexdigest()) for row in await tx.execute(held)]
+    held = select(files.c.id, files.c.name, files.c.data).where(files.c.message_id == copy.id)
+    deleted = [
+        (row.name, hashlib.sha256(row.data).hexdigest())
+        for row in (await tx.execute(held)).all()
+        if not await stored_files.sent_again(tx, row.id)
+    ]
     await remove(tx, files, files.c.message_id == copy.id)
     if copy.overheard or await _withdrawn(tx, copy):
         await remove(tx, messages, messages.c.id == copy.id)

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from sqlalchemy import bindparam, func, insert, select
+from sqlalchemy import and_, bindparam, func, insert, select
 
 from bot.values import File, new_sortable_id
 from db.database import Transaction
 from db.rows import RowMapper
-from db.tables import files, messages
+from db.schema.base import ROUTE
+from db.tables import conversations, files, messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,32 @@ async def contents_of(tx: Transaction, file_ids: Sequence[str]) -> dict[str, byt
     """Return the contents of these files, by id."""
     rows = await tx.execute(select(files.c.id, files.c.data).where(files.c.id.in_(file_ids)))
     return {row.id: row.data for row in rows}
+
+
+async def sent_again(tx: Transaction, file_id: str, *, author: str | None = None) -> bool:
+    """Return True if another message of its place has a file of the same name and content.
+
+    Args:
+        tx: The transaction.
+        file_id: The file.
+        author: The key of an account whose messages do not count; `None` counts all messages.
+    """
+    there, message, other = conversations.alias(), messages.alias(), files.alias()
+    same_place = and_(*(there.c[name] == conversations.c[name] for name in ROUTE))
+    found = (
+        select(other.c.id)
+        .select_from(files)
+        .join(messages, messages.c.id == files.c.message_id)
+        .join(conversations, conversations.c.id == messages.c.conversation_id)
+        .join(there, same_place)
+        .join(message, message.c.conversation_id == there.c.id)
+        .join(other, other.c.message_id == message.c.id)
+        .where(files.c.id == file_id, message.c.id != messages.c.id)
+        .where(other.c.name == files.c.name, other.c.data == files.c.data)
+    )
+    if author is not None:
+        found = found.where(message.c.author != author)
+    return await tx.scalar(found.limit(1)) is not None
 
 
 async def of_conversation(

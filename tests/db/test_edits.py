@@ -157,6 +157,19 @@ async def test_the_files_of_a_deleted_message_are_named_with_their_owner(
     assert replace(copies[0], shared=False).files_of == alice.key
 
 
+async def test_a_file_that_another_message_has_as_well_is_not_named(talk: Talk) -> None:
+    await talk.say("first")
+    await talk.say("second")
+    async with talk.database.transaction() as tx:
+        for name in ("first", "second"):
+            (copy,) = await edits.copies(tx, replace(talk.place, message=name))
+            await files.put_files(tx, copy.id, [File("a.txt", "", b"abc")], talk.clock())
+
+    assert await talk.delete("first") == [(THREAD.files_key, ())]
+    ((_, named),) = await talk.delete("second")
+    assert [name for name, _ in named] == ["a.txt"]
+
+
 async def test_an_edit_does_not_bring_back_the_words_of_a_deleted_user(
     talk: Talk, alice: Identity
 ) -> None:

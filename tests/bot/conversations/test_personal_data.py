@@ -1,7 +1,7 @@
 """Copies of stored data are whole, in archives that platforms take; work ends before it goes."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from io import BytesIO
@@ -17,8 +17,10 @@ from bot.conversations.personal_data import PersonalData
 from bot.errors import BadRequestError, DeliveryError, NotFoundError
 from bot.platforms.base import Delivered, OutgoingFile
 from bot.subagents.limits import SubagentSettings
-from bot.values import Identity, Place
-from db import conversations
+from bot.values import ConversationMode, File, Identity, Place
+from db import conversations, users
+from db import files as stored_files
+from db.conversations import Attribution
 from db.database import Database
 from db.tables import messages, subagent_runs, turns
 from db.user_data import BATCH
@@ -28,6 +30,7 @@ from tests.fakes.plans import Statements
 from tests.fakes.stored import Stored
 
 ROOM = 100_000
+SHARED = ConversationMode(shared=True)
 
 
 @pytest.fixture
@@ -121,6 +124,39 @@ async def test_other_work_is_done_while_much_is_deleted(
 
     assert await stored.count(messages) == 0
     assert len(seen - {0, 3 * BATCH}) >= 1
+
+
+async def test_a_file_of_a_place_that_another_user_has_sent_too_is_not_deleted_there(
+    data: PersonalData, stored: Stored, database: Database, alice: Identity, bob: Identity
+) -> None:
+    deleted: list[str] = []
+
+    class Kept:
+        def files(self, user: Identity) -> Iterator[tuple[str, bytes | None]]:
+            return iter(())
+
+        def delete(self, user: Identity) -> None:
+            """Delete nothing."""
+
+        def delete_sent(self, owner: str, name: str, content: bytes) -> None:
+            deleted.append(name)
+
+    thread = Place("discord", "guild", "general", "thread")
+    sent = {alice: ("both.txt", "mine.txt"), bob: ("both.txt",)}
+    async with database.transaction() as tx:
+        for user, names in sent.items():
+            await users.ensure_user(tx, user, "", data.now())
+            there = await conversations.find_or_open(tx, user, thread, data.now(), SHARED)
+            by = Attribution(author=user.key, author_number=1)
+            message = await conversations.say(
+                tx, there, role="user", text="Look.", now=data.now(), by=by
+            )
+            files = [File(name, "", b"abc") for name in names]
+            await stored_files.put_files(tx, message, files, data.now())
+
+    await replace(data, stores=[Kept()]).delete(alice)
+
+    assert deleted == ["mine.txt"]
 
 
 #: Tables with few rows in comparison with those of messages, steps and runs.
