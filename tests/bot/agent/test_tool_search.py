@@ -1,5 +1,8 @@
 """Tools that requests do not carry are found by words, and called under their own names."""
 
+from threading import get_ident
+from typing import Any
+
 import pytest
 
 from bot.agent.messages import ToolCall
@@ -47,6 +50,22 @@ async def test_an_agent_is_found_by_its_description() -> None:
     text = await searching(FIND_AGENTS, agents).run(context_of(), {"query": "an invoice"})
 
     assert text == "- `tax`: Knows taxes and invoices."
+
+
+async def test_a_search_does_not_block_the_event_loop() -> None:
+    searched_in: set[int] = set()
+
+    class Watched(dict[str, Tool]):
+        def values(self) -> Any:
+            searched_in.add(get_ident())
+            return super().values()
+
+    find, *_ = search_tools(Watched(TOOLS), {})
+    searched_in.clear()
+    await find.run(context_of(), {"query": "merge a pull request"})
+
+    assert len(searched_in) == 1
+    assert get_ident() not in searched_in
 
 
 def test_only_what_is_left_out_is_searched() -> None:
