@@ -41,9 +41,10 @@ What the bot has stored about {account}, {time}.
 
 Each .json file holds the rows of one table: messages (what you wrote, and what the bot answered
 you), turns, subagent_runs (runs, with task, result and transcript), steps (what the models said and
-the tools returned), notes, memories, todos, schedules, grants and so on. files/ has the files that
-you sent with messages, workspace/ those of your workspace. Former versions that can be undone are
-not included.
+the tools returned), notes, memories, todos, schedules, grants and so on. Words of others are in it
+where tools returned them to you, or where you quoted them: share it with care. files/ has the files
+that you sent with messages, workspace/ those of your workspace. Former versions that can be undone
+are not included.
 """
 LEFT_OUT = "\nLeft out, since they are too large or cannot be read:\n{names}\n"
 STILL_AT_WORK = (
