@@ -1,6 +1,7 @@
 """Copies of stored data are whole, in archives that platforms take; work ends before it goes."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -124,6 +125,22 @@ async def test_other_work_is_done_while_much_is_deleted(
 
     assert await stored.count(messages) == 0
     assert len(seen - {0, 3 * BATCH}) >= 1
+
+
+async def test_an_archive_has_every_one_of_many_rows_once_and_in_order(
+    data: PersonalData, stored: Stored, database: Database, clock: FakeClock, alice: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    said = [f"zebra {number}" for number in range(2 * BATCH + 1)]
+    async with database.transaction() as tx:
+        for text in said:
+            await conversations.say(tx, conversation, role="user", text=text, now=clock())
+
+    archives = data.archives(alice, room=None)
+    async with aclosing(archives):
+        (archive,) = [ZipFile(each) async for each in archives]
+
+    assert [each["text"] for each in json.loads(archive.read("messages.json"))] == said
 
 
 async def test_a_file_of_a_place_that_another_user_has_sent_too_is_not_deleted_there(
