@@ -64,10 +64,13 @@ async def open_for(tx: Transaction, user_id: str, place: Place, now: datetime) -
     )
 
 
-async def show(tx: Transaction, approval_id: str, now: datetime) -> None:
-    """Record that a request has been shown to the user."""
-    this = approvals.c.id == approval_id
-    await change(tx, approvals, this, approvals.c.shown_at.is_(None), shown_at=now)
+async def show(tx: Transaction, approval_id: str, now: datetime, *, message_id: str = "") -> None:
+    """Record that a request has been shown to the user, in a message with this id."""
+    this = (approvals.c.id == approval_id, approvals.c.shown_at.is_(None))
+    found = await _APPROVALS.find_one(tx, *this)
+    if found is not None:
+        shown_as = {"message_id": message_id} if message_id else {}
+        await change(tx, approvals, *this, shown_at=now, context=found.context | shown_as)
 
 
 async def done(tx: Transaction, approval_id: str, now: datetime) -> bool:

@@ -95,13 +95,15 @@ class Answers:
         if given is not None:
             # Confirmations have no choice `all`.
             waiting = [] if given.choice == "all" else await self.approvals.waiting(user, place)
+            meant = [item for item in waiting if item.message_id == incoming.reply_to != ""]
+            waiting = meant or waiting
             permits = [item for item in asked if item.kind == "permit"]
             waiting += [
                 Waiting(item.id, f"`{item.tool}` of a run", item.asked_at) for item in permits
             ]
             waiting = [item for item in waiting if item.id.endswith(given.ending)]
             # `asked` holds only the question that the message replies to.
-            replied = incoming.reply_to and permits
+            replied = incoming.reply_to and (meant or permits)
             if not (given.ending or replied) and await self._others_wrote(
                 user, place, [item.asked_at for item in waiting]
             ):
@@ -125,8 +127,8 @@ class Answers:
             return await self._refuse(incoming, most)
         skips = text.strip().lower() == "skip"
         answer = "" if skips else question.meant_by(plain(text, limit=None).strip())
-        meant = _Meaning("no" if skips else "yes", answer)
-        reply = await self._take(user, question, meant, incoming)
+        given_to_run = _Meaning("no" if skips else "yes", answer)
+        reply = await self._take(user, question, given_to_run, incoming)
         return _settled(reply, question.id, one_line(answer, 100) or "Skip")
 
     async def _others_wrote(

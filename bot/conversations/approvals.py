@@ -51,11 +51,16 @@ GONE_REPLY = CommandReply(text=GONE, failed=True, refused=True)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An open question: its id, the call that it is about, and the time when it was asked."""
+    """An open question: its id, the call that it is about, and the time when it was asked.
+
+    Attributes:
+        message_id: The platform's id of the message that shows it; empty if it is unknown.
+    """
 
     id: str
     about: str
     asked_at: datetime | None
+    message_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,7 @@ class Approvals:
         )
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                await self.outlets[context.place.platform].ask(question)
+                shown_as = await self.outlets[context.place.platform].ask(question)
         except DeliveryError as error:
             await self._deny(approval)
             return {"status": "denied", "reason": f"{error} It was not done."}
@@ -132,7 +137,7 @@ class Approvals:
             await self._deny(approval)
             raise
         async with self.database.transaction() as tx:
-            await approvals.show(tx, approval.id, self.now())
+            await approvals.show(tx, approval.id, self.now(), message_id=shown_as)
         return {
             "status": "confirmation_asked",
             "note": "The user has been asked. If they say yes, it is done and you are given the "
@@ -246,7 +251,10 @@ class Approvals:
         """Return the open questions to this user in this place, newest first."""
         async with self.database.snapshot() as tx:
             found = await approvals.open_for(tx, user.key, place, self.now())
-        return [Waiting(item.id, _briefly(item), item.asked_at) for item in found]
+        return [
+            Waiting(item.id, _briefly(item), item.asked_at, item.context.get("message_id", ""))
+            for item in found
+        ]
 
     async def expire(self) -> None:
         """Close the expired questions; no answer counts as no."""

@@ -155,6 +155,28 @@ async def test_a_yes_answers_the_question_of_its_own_user_alone(chat_way: ChatWa
         assert [speaker(each) for each in play.asked[-2:]] == ["u2", "u1"]
 
 
+@pytest.mark.parametrize("chat_way", ["discord"], indirect=True)
+async def test_a_yes_in_reply_to_a_question_answers_it_whoever_has_spoken_since(
+    chat_way: ChatWay,
+) -> None:
+    play = after_hello()
+    async with new_chat(chat_way, *FURTHER) as chat, chat.bot(play):
+        assert isinstance(chat, DiscordChat)
+        talk = await met(chat)
+        await asked_about_notes(chat, play, talk, "alice")
+        await asked_about_notes(chat, play, talk, "bob")
+        first, second = [each for each in await chat.said(talk) if each.buttons]
+        await chat.write("carol", talk, "So many questions.")
+        await chat.stored("So many questions.")
+        play.main += [Reply(text="Alice has none.")]
+        await chat.reply("alice", talk, "yes", to=first.native)
+        await chat.reads(talk, "Alice has none.")
+
+        assert speaker(play.asked[-1]) == "u1"
+        await chat.until(lambda: not chat.again(talk, first).buttons, "the buttons to go")
+        assert chat.again(talk, second).buttons
+
+
 async def test_a_yes_of_a_third_user_is_a_message_and_no_answer(chat_way: ChatWay) -> None:
     play = after_hello()
     async with new_chat(chat_way, *FURTHER) as chat, chat.bot(play):

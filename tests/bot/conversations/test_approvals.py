@@ -224,3 +224,15 @@ async def test_an_admins_answer_and_its_audit_row_are_one_transaction(
     async with desk.database.snapshot() as tx:
         assert list(await tx.scalars(select(audit.c.subject))) == [question.id]
     assert [kind for kind, _ in await desk.begun()] == ["confirmed"]
+
+
+async def test_an_open_question_names_the_message_that_shows_it(
+    desk: Desk, alice: Identity
+) -> None:
+    await desk.ask(alice, {"to": "Bob"})
+    question = await desk.outlet.asked()
+
+    (waiting,) = await desk.approvals.waiting(alice, room(alice))
+
+    assert waiting.id == question.id
+    assert waiting.message_id == "question-1"
