@@ -25,6 +25,9 @@ FIND_TOOLS, FIND_AGENTS, USE_TOOL = "find_tools", "find_agents", "use_tool"
 
 #: Most tools and agents that one search returns.
 FOUND = 5
+#: Most words of a query that are searched, and characters of it that are read: without a limit,
+#: 20,000 words take 15 s.
+QUERY_WORDS, QUERY_CHARACTERS = 50, 2_000
 #: Characters of a result; the first tool is always returned whole.
 RESULT_CHARACTERS = 8_000
 #: Services that the description of `find_tools` names.
@@ -55,10 +58,11 @@ def ranked(entries: Iterable[tuple[str, str, str]], query: str, most: int = FOUN
 
     Args:
         entries: Name, description, and further words of each entry.
-        query: The words to search for.
+        query: The words to search for; the first `QUERY_WORDS` count.
         most: The number of names.
     """
-    words = dict.fromkeys(word.lower() for word in _WORD.findall(_HUMP.sub(" ", query)))
+    text = _HUMP.sub(" ", query[:QUERY_CHARACTERS])
+    words = list(dict.fromkeys(word.lower() for word in _WORD.findall(text)))[:QUERY_WORDS]
     if not words:
         return []
     with closing(sqlite3.connect(":memory:")) as memory:

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from bot.agent.messages import ToolCall
-from bot.agent.tool_search import FIND_AGENTS, FIND_TOOLS, USE_TOOL, meant, ranked, search_tools
+from bot.agent.tool_search import (
+    FIND_AGENTS,
+    FIND_TOOLS,
+    QUERY_WORDS,
+    USE_TOOL,
+    meant,
+    ranked,
+    search_tools,
+)
 from skills.base import Tool, ToolError
 from tests.fakes.calls import context_of
 from tests.fakes.services import TASKS, service_tools
@@ -72,6 +80,16 @@ def test_only_what_is_left_out_is_searched() -> None:
     assert search_tools({}, {}) == ()
     assert [each.name for each in search_tools(TOOLS, {})] == [FIND_TOOLS, USE_TOOL]
     assert [each.name for each in search_tools({}, {"py": "Python"})] == [FIND_AGENTS]
+
+
+def test_only_the_first_words_of_a_long_query_are_searched() -> None:
+    entries = [("set_alarm", "Wake up", ""), ("get_weather", "Forecast", "")]
+    filler = [f"w{number}" for number in range(20_000)]
+
+    assert ranked(entries, " ".join(["alarm", *filler, "weather"])) == ["set_alarm"]
+    assert ranked(entries, " ".join([*filler[: QUERY_WORDS - 1], "weather"])) == ["get_weather"]
+    assert ranked(entries, " ".join([*filler[:QUERY_WORDS], "weather"])) == []
+    assert ranked(entries, "weather " * 20_000) == ["get_weather"]
 
 
 def test_signs_in_a_query_are_no_syntax() -> None:
