@@ -124,6 +124,8 @@ messages = Table(
     Column("run_id", UuidText),
     Column("created_at", UtcDateTime, nullable=False),
     Index(None, "conversation_id", "id"),
+    # The newest messages: ids are not always in the order in which messages were received.
+    Index("ix_messages_conversation_id_created_at", "conversation_id", "created_at"),
     Index(None, "created_at"),
     index_where("ix_messages_run_id", "run_id", "run_id IS NOT NULL"),
     index_where("ix_messages_reference", "reference", "reference != ''"),

@@ -1,18 +1,21 @@
 """The course of a shared conversation, by which the bot knows whether a message is for it."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import insert
 
-from bot.values import ConversationMode, Identity, Place
-from db import conversations, shared_threads, turns
+from bot.values import ConversationMode, Identity, Place, new_sortable_id
+from db import conversations, shared_threads, turns, users
 from db.conversations import Attribution
 from db.database import Database
 from db.rows import change
 from db.shared_threads import Course
-from db.tables import subagent_runs
+from db.tables import messages, subagent_runs
 from tests.fakes.clock import FakeClock
+from tests.fakes.plans import Statements
 from tests.fakes.stored import Stored, room
 
 SHARED = ConversationMode(shared=True)
@@ -51,6 +54,19 @@ class Thread:
                     message_id=message,
                     now=self.clock(),
                 )
+
+    async def say_often(self, user: Identity, conversation: str, number: int) -> None:
+        """Store many messages of a user in a conversation."""
+        row = {
+            "conversation_id": conversation,
+            "role": "user",
+            "text": "Hm.",
+            "author": user.key,
+            "created_at": self.clock(),
+        }
+        async with self.database.transaction() as tx:
+            rows = [row | {"id": new_sortable_id()} for _ in range(number)]
+            await tx.execute(insert(messages), rows)
 
     async def course(self, user: Identity) -> Course | None:
         async with self.database.snapshot() as tx:
@@ -139,3 +155,23 @@ async def test_a_place_is_live_with_a_new_message_or_unfinished_work(
     assert await live() == []
     await thread.say(alice)
     assert await live() == [replace(thread.place, message="")]
+
+
+async def test_the_newest_messages_of_a_long_conversation_are_found_by_their_time(
+    thread: Thread, database_url: str, alice: Identity, bob: Identity
+) -> None:
+    conversation = await thread.opened()
+    await thread.say_often(alice, conversation, 20_000)
+    await thread.say_often(alice, await thread.stored.conversation(bob), 10_000)
+    now = thread.clock()
+    recorded = Statements()
+
+    with recorded.recorded():
+        async with thread.database.snapshot() as tx:
+            assert not await users.spoke_since(tx, bob.key, conversation, now)
+            assert not await shared_threads.spoken_since(tx, bob, thread.place, now)
+
+    found = [each for _, each in recorded.searches(database_url, "messages").items()]
+    assert len(found) == 2
+    for (search,) in found:
+        assert re.search(r"\(.*created_at ?>", search), search

@@ -43,6 +43,11 @@ class Statements:
             if table not in small
         )
 
+    def searches(self, url: str, table: str) -> dict[str, list[str]]:
+        """Return the searches of a table, with index and condition, by statement."""
+        searches = _sqlite_searches if url.startswith("sqlite") else _postgres_searches
+        return searches(url, self.found, table)
+
 
 _EXPLAINABLE = ("SELECT", "UPDATE", "DELETE", "INSERT", "WITH")
 _SCAN = re.compile(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?")
@@ -60,9 +65,44 @@ def _sqlite_scans(url: str, statements: dict[str, Any]) -> Iterator[tuple[str, s
                     yield statement, scan[1]
 
 
+def _sqlite_searches(url: str, statements: dict[str, Any], table: str) -> dict[str, list[str]]:
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        return {
+            statement: [
+                detail
+                for *_, detail in connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+                if detail.startswith(f"SEARCH {table} ")
+            ]
+            for statement, parameters in statements.items()
+        }
+
+
+def _postgres_searches(url: str, statements: dict[str, Any], table: str) -> dict[str, list[str]]:
+    with psycopg.connect(_plain(url), autocommit=True) as connection:
+        # The statistics of the new rows, which a server collects in the background.
+        connection.execute(f"ANALYZE {table}".encode())
+        return {
+            statement: [
+                f"{node.get('Index Name', node['Node Type'])} {node.get('Index Cond', '')}"
+                for node in _plan(connection, statement)
+                if node.get("Relation Name") == table
+            ]
+            for statement in statements
+        }
+
+
+def _plain(url: str) -> str:
+    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def _plan(connection: psycopg.Connection[Any], statement: str) -> Iterator[dict[str, Any]]:
+    explain = f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {statement}".encode()
+    (plan,) = connection.execute(explain).fetchone() or ("[]",)
+    return _nodes((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])
+
+
 def _postgres_scans(url: str, statements: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(plain, autocommit=True) as connection:
+    with psycopg.connect(_plain(url), autocommit=True) as connection:
         partial = {
             row[0]
             for row in connection.execute(
@@ -73,9 +113,7 @@ def _postgres_scans(url: str, statements: dict[str, Any]) -> Iterator[tuple[str,
         # The tables are almost empty: a scan would be the cheapest of all plans.
         connection.execute("SET enable_seqscan = off")
         for statement in statements:
-            explain = f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {statement}".encode()
-            (plan,) = connection.execute(explain).fetchone() or ("[]",)
-            for node in _nodes((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]):
+            for node in _plan(connection, statement):
                 whole = "Index Cond" not in node and node.get("Index Name") not in partial
                 if node["Node Type"] == "Seq Scan" or ("Index Name" in node and whole):
                     yield statement, str(node.get("Relation Name", node.get("Index Name")))
