@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from bot.agent.messages import Usage
 from bot.catalog.agents import AgentDefinition
 from bot.errors import BadRequestError
 from bot.models.anthropic import anthropic_model
@@ -18,6 +19,7 @@ from bot.models.client import SdkModel
 from bot.models.fallback import FallbackModel, Fallbacks
 from bot.models.offline import OfflineModel, OfflineSettings
 from bot.models.openai import OpenAISettings, openai_model
+from bot.models.prices import PINNED, VERSION, Prices, PriceSettings
 from bot.models.retrying import Patience, RetryingModel, RetrySettings
 from bot.values import Settings
 
@@ -86,6 +88,11 @@ class ModelSettings(Settings):
     retry: RetrySettings = RetrySettings()
     """Asking a busy provider again."""
 
+    prices: dict[str, PriceSettings] = Field({})
+    """Prices by model, such as openai/meta/llama, which replace those of the list that comes with
+    the bot. Calls of a model without a price are counted in tokens only.
+    """
+
     @model_validator(mode="after")
     def _is_complete(self) -> "ModelSettings":
         for choice in (*self.choices, *self.fallback_choices):
@@ -125,6 +132,16 @@ class ModelSettings(Settings):
     def fallback_choices(self) -> tuple[ModelChoice, ...]:
         """The fallback models, in order."""
         return tuple(dict.fromkeys(self._parsed(text) for text in self.fallbacks))
+
+    @property
+    def price_list(self) -> Prices:
+        """The prices of all models."""
+        own = {self._parsed(name): price for name, price in self.prices.items()}
+        server = "" if self.openai.official else self.openai.base_url or ""
+        return Prices(
+            {(choice.provider, choice.model): price for choice, price in own.items()},
+            {"openai": server} if server else {},
+        )
 
     def section(self, provider: Provider) -> ProviderSettings:
         """Return the settings of a provider."""
@@ -189,7 +206,19 @@ class ModelSettings(Settings):
             lines.append("why: it is the first that is set up")
         else:
             lines.append("why: no ANTHROPIC_API_KEY, and `models.openai` is not set up")
+        lines.append(f"prices: genai-prices {VERSION}, pinned on {PINNED}")
+        if unpriced := self._unpriced():
+            lines.append(
+                f"no price, so that only tokens are counted: {', '.join(map(str, unpriced))} "
+                "(`models.prices` sets one)"
+            )
         return lines
+
+    def _unpriced(self) -> list[ModelChoice]:
+        """Return the models that may be asked and have no price."""
+        prices, token = self.price_list, Usage(input=1, output=1)
+        asked = dict.fromkeys((*self.choices, *self.fallback_choices))
+        return [each for each in asked if prices.of(each.provider, each.model, token) is None]
 
     def _parsed(self, text: str) -> ModelChoice:
         # Some servers' model names contain a slash: only a known provider's name is a prefix.

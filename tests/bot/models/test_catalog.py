@@ -180,6 +180,8 @@ def test_the_models_describe_themselves_to_an_admin() -> None:
         f"runs: {RUNS}",
         "runs may also ask for: openai/meta/llama, anthropic/claude-opus-5-5",
         "why: it is the first that is set up",
+        "prices: genai-prices 0.2.3, pinned on 2026-11-27",
+        "no price, so that only tokens are counted: openai/meta/llama (`models.prices` sets one)",
     ]
     assert "ANTHROPIC_API_KEY" in none
     assert KEY not in both

@@ -1,0 +1,93 @@
+"""Prices of model calls: an admin's own, and otherwise those of the package genai-prices."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from pydantic import Field
+
+from bot.agent.messages import Usage
+from bot.values import Settings
+
+#: The pinned version of genai-prices, and the date of the pin: the package works offline, and new
+#: prices are a new version.
+VERSION, PINNED = "0.2.3", "2026-11-27"
+#: Provider of the demo without a model, which costs nothing.
+OFFLINE = "offline"
+MICRO_DOLLARS = 1_000_000
+
+
+class PriceSettings(Settings):
+    """The price of a model, in dollars per million tokens; 0 for a model that costs nothing."""
+
+    input: Decimal = Field(ge=0)
+    """New input tokens."""
+
+    output: Decimal = Field(ge=0)
+    """Output tokens, thinking included."""
+
+    cached_read: Decimal | None = Field(None, ge=0)
+    """Input tokens read from the provider's cache; empty for the price of new ones."""
+
+    cache_write: Decimal | None = Field(None, ge=0)
+    """Input tokens written to the provider's cache; empty for the price of new ones."""
+
+    def of(self, usage: Usage) -> Decimal:
+        """Return the price of this usage in micro-dollars."""
+        read = self.input if self.cached_read is None else self.cached_read
+        write = self.input if self.cache_write is None else self.cache_write
+        # Dollars per million tokens are micro-dollars per token.
+        return (
+            usage.input * self.input
+            + usage.cache_read * read
+            + usage.cache_write * write
+            + usage.output * self.output
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Returns the prices of model calls.
+
+    Attributes:
+        own: The prices that an admin set, by provider and model.
+        addresses: The addresses of the APIs of providers whose name does not tell the vendor.
+    """
+
+    own: Mapping[tuple[str, str], PriceSettings]
+    addresses: Mapping[str, str]
+
+    def of(self, provider: str, model: str, usage: Usage, *, searches: int = 0) -> int | None:
+        """Return the price of a call in micro-dollars, rounded up; `None` if the model has none.
+
+        Args:
+            provider: The provider, as in `provider/model`.
+            model: The provider's name of the model.
+            usage: The tokens of this one call: some prices depend on the length of the input.
+            searches: Searches of the web that the provider made.
+        """
+        if own := self.own.get((provider, model)):
+            return math.ceil(own.of(usage))
+        if provider == OFFLINE:
+            return 0
+        # Late, since most commands need no price.
+        import genai_prices  # noqa: PLC0415
+
+        address = self.addresses.get(provider)
+        # For the package, the input includes what was read from the cache and written to it.
+        tokens = genai_prices.Usage(
+            input_tokens=usage.all_input,
+            cache_read_tokens=usage.cache_read,
+            cache_write_tokens=usage.cache_write,
+            output_tokens=usage.output,
+            web_searches=searches,
+        )
+        try:
+            if address:
+                found = genai_prices.calc_price(tokens, model, provider_api_url=address)
+            else:
+                found = genai_prices.calc_price(tokens, model, provider_id=provider)
+        except LookupError:
+            return None
+        return math.ceil(found.total_price * MICRO_DOLLARS)
