@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bot.config.model import Config
 from bot.conversations.access import spelled
-from bot.conversations.personal_copies import PersonalCopies
+from bot.conversations.personal_copies import PersonalCopies, SavedCopies
 from bot.conversations.personal_data import PersonalData
 from bot.conversations.upkeep import DEAD_AFTER
 from bot.disk import spoken
@@ -23,6 +23,7 @@ from db.database import Database
 from migrations.run import opened_beside
 from skills import discovery
 
+FILES = "the files of the workspace, and the copies in the folder of exports"
 FORMS = "discord:1234, slack:T012345:U012345, or terminal:alice"
 
 
@@ -42,12 +43,12 @@ def personal_copies(
         active: The runs and turns at work in this process.
         now: The clock.
     """
-    stores = [module.personal(config) for module in discovery.imported("personal")]
+    saved = SavedCopies(Path(config.skills.data_folder).parent / "exports")
+    stores = [*(module.personal(config) for module in discovery.imported("personal")), saved]
     data = PersonalData(
         database=database, stores=stores, settings=config.subagents, active=active, now=now
     )
-    folder = Path(config.skills.data_folder).parent / "exports"
-    return PersonalCopies(data=data, outlets=outlets, folder=folder)
+    return PersonalCopies(data=data, outlets=outlets, saved=saved)
 
 
 def account_of(typed: str) -> Identity:
@@ -117,14 +118,14 @@ async def delete(config: Config, account: str, *, yes: bool, name: str) -> str:
         )
         if not yes:
             return (
-                f"Stored about {spelled(user)}: {counts}; and the files of the workspace.\n"
+                f"Stored about {spelled(user)}: {counts}; and {FILES}.\n"
                 f"To delete it for good: python -m bot user delete {account} --yes"
             )
         await _audit(data, "delete", user, name)
         kept = await data.delete(user)
     runs = f" The token counts of {counted(kept, 'run')} stay: limits count them." if kept else ""
     return (
-        f"Deleted what was stored about {spelled(user)}: {counts}; and the files of the workspace."
+        f"Deleted what was stored about {spelled(user)}: {counts}; and {FILES}."
         f"{runs} The audit log stays."
     )
 

@@ -18,13 +18,17 @@ _NAMED = {
 }
 WHAT = (
     "**This would delete for good what I have stored about you**: {there}; also your memories, "
-    "your settings, your runs with their results, and the files of your workspace. Your work is "
+    "your settings, your runs with their results, {files}. Your work is "
     "stopped first. Your words in shared threads become empty messages by “deleted”, and "
     "summaries that contain them go.\n\n"
     "**What stays**: {platform}, what I answered in shared threads, and what others quoted there; "
     "the audit log, so that nobody can hide what admins did; and the token counts of your runs of "
     "the last day, since limits count them.\n\n"
     "`{export}` sends you a copy first. `{yes}` deletes it: there is no way back."
+)
+WORKSPACE = "and the files of your workspace"
+AND_COPIES = (
+    "the files of your workspace, and the copies that `{export}` saved (move what you want to keep)"
 )
 POSTED = "your own posts (delete them on the platform)"
 IN_TERMINAL = "what the terminal shows"
@@ -66,10 +70,12 @@ async def _preview(call: CommandCall) -> CommandReply:
     found = await call.bot.copies.data.counts(call.caller.user)
     there = [counted(found[name], word) for name, word in _NAMED.items() if found.get(name)]
     at_terminal = call.caller.place.platform == "terminal"
+    export = call.typed("export")
     text = WHAT.format(
         there=", ".join(there) or "no messages",
+        files=AND_COPIES.format(export=export) if at_terminal else WORKSPACE,
         platform=IN_TERMINAL if at_terminal else POSTED,
-        export=call.typed("export"),
+        export=export,
         yes=call.typed("forget me yes"),
     )
     return CommandReply(text=text)

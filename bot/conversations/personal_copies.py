@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,23 +19,60 @@ from bot.values import Identity, Place
 
 #: Largest archive, in bytes: Discord takes files of 10 MB.
 ARCHIVE_BYTES = 9_000_000
+TERMINAL = "terminal"
+#: The end of the name of a saved copy.
+_COPY = r"-retinue-\d{4}-\d\d-\d\d(-\d+)?\.zip"
 NOT_SENT = (
     "I could not send it to you directly. {reason} Allow direct messages to me, or ask an admin "
     "for it: `python -m bot user export`."
 )
 
 
+@dataclass(frozen=True, slots=True)
+class SavedCopies:
+    """The copies of users at the terminal, which are deleted with the user's other data."""
+
+    folder: Path
+
+    def save(self, user: Identity, file: OutgoingFile) -> str:
+        """Save a file where only the bot's account can read it, and return the path."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self.folder / f"{_file_name(user)}-{file.name}"
+        path.unlink(missing_ok=True)
+        new = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(path, new, 0o600), "wb") as saved:
+            saved.write(file.content)
+        return str(path.absolute())
+
+    def files(self, _: Identity) -> Iterator[tuple[str, bytes | None]]:
+        """Yield nothing: a copy does not contain earlier copies."""
+        return iter(())
+
+    def delete(self, user: Identity) -> None:
+        """Delete all copies of a user; repeated, it does nothing."""
+        if user.platform != TERMINAL or not self.folder.exists():
+            return
+        theirs = re.compile(re.escape(_file_name(user)) + _COPY)
+        for path in self.folder.iterdir():
+            if theirs.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+
+    def delete_sent(self, owner: str, name: str, content: bytes) -> None:
+        """Do nothing: no place has copies."""
+
+
+def _file_name(user: Identity) -> str:
+    """Return the beginning of the names of a user's copies, which no other user has."""
+    return user.account.replace("%", "%25").replace("/", "%2F")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonalCopies:
-    """Sends copies of stored data in direct messages, or saves them for a user at the terminal.
-
-    Attributes:
-        folder: The folder for the copies of users at the terminal.
-    """
+    """Sends copies of stored data in direct messages, or saves them for a user at the terminal."""
 
     data: PersonalData
     outlets: Mapping[str, Outlet]
-    folder: Path
+    saved: SavedCopies
 
     async def send(self, user: Identity, place: Place, key: str) -> str:
         """Send a copy to a user who asked for it in a place; return a sentence about it.
@@ -55,8 +93,8 @@ class PersonalCopies:
                 content = await asyncio.to_thread(_content, archive)
                 number = f"-{len(sizes) + 1}" if sizes else ""
                 file = OutgoingFile(f"retinue-{self.data.now():%Y-%m-%d}{number}.zip", content)
-                if place.platform == "terminal":
-                    where = await asyncio.to_thread(self._save, user, file)
+                if place.platform == TERMINAL:
+                    where = await asyncio.to_thread(self.saved.save, user, file)
                 else:
                     await self._post(file, user, place, f"export {key} {len(sizes)}")
                 sizes.append(len(content))
@@ -75,16 +113,6 @@ class PersonalCopies:
             await outlet.send_files(alone, user, [file], key=key)
         except DeliveryError as error:
             raise NotFoundError(NOT_SENT.format(reason=error)) from error
-
-    def _save(self, user: Identity, file: OutgoingFile) -> str:
-        """Save a file where only the bot's account can read it, and return the path."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self.folder / f"{user.account.replace('/', '_')}-{file.name}"
-        path.unlink(missing_ok=True)
-        new = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(os.open(path, new, 0o600), "wb") as saved:
-            saved.write(file.content)
-        return str(path.absolute())
 
 
 def _content(archive: IO[bytes]) -> bytes:

@@ -9,7 +9,7 @@ from bot.conversations.command_lines import CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import ChatCommand, CommandRunner
 from bot.conversations.context_preview import ContextPreview
-from bot.conversations.personal_copies import PersonalCopies
+from bot.conversations.personal_copies import PersonalCopies, SavedCopies
 from bot.conversations.personal_data import PersonalData
 from bot.conversations.undo import Undo
 from bot.events import EventBus
@@ -61,14 +61,15 @@ def copies_of(
     folder: Path,
 ) -> PersonalCopies:
     """Return the sender of copies of stored data."""
+    saved = SavedCopies(folder)
     data = PersonalData(
         database=office.database,
-        stores=stores,
+        stores=[*stores, saved],
         settings=SubagentSettings(),
         active=(),
         now=office.now,
     )
-    return PersonalCopies(data=data, outlets=outlets, folder=folder)
+    return PersonalCopies(data=data, outlets=outlets, saved=saved)
 
 
 async def nothing_sent(_: Turn) -> ContextPreview:

@@ -153,7 +153,11 @@ async def test_the_terminal_saves_the_copy_in_a_file_and_forgets_its_user(
         assert copy["workspace/zebra.txt"] == b"black and white"
         assert "stripes" in copy["notes.json"].decode()
 
+        others = file.with_name(f"alice-retinue-{file.name}")
+        others.write_bytes(b"")
+
         desk.send("/forget me")
+        await desk.shows("the copies that /export saved")
         await desk.shows("there is no way back")
         desk.send("/forget me yes")
         await desk.shows("is deleted")
@@ -161,3 +165,4 @@ async def test_the_terminal_saves_the_copy_in_a_file_and_forgets_its_user(
         left = await stored(desk.bot.database)
         assert "zebra" not in left
         assert not list((tmp_path / "workspaces").glob("*/own/zebra.txt"))
+        assert list((tmp_path / "exports").iterdir()) == [others]

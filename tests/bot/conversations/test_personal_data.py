@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 
 from bot.conversations.archives import packed
-from bot.conversations.personal_copies import PersonalCopies
+from bot.conversations.personal_copies import PersonalCopies, SavedCopies
 from bot.conversations.personal_data import PersonalData
 from bot.errors import BadRequestError, DeliveryError, NotFoundError
 from bot.platforms.base import Delivered, OutgoingFile
@@ -213,7 +213,9 @@ async def test_a_copy_that_cannot_be_sent_says_what_to_do(
         ) -> Delivered:
             raise DeliveryError("Direct messages are closed.")
 
-    copies = PersonalCopies(data=data, outlets={"discord": Closed("discord")}, folder=tmp_path)
+    copies = PersonalCopies(
+        data=data, outlets={"discord": Closed("discord")}, saved=SavedCopies(tmp_path)
+    )
 
     with pytest.raises(NotFoundError, match=r"closed\. Allow direct messages"):
         await copies.send(alice, Place("discord", "guild", "general", "thread"), "key")
@@ -231,7 +233,9 @@ async def test_a_copy_never_goes_to_a_place_with_other_readers(
     data: PersonalData, alice: Identity, tmp_path: Path, asked: Place, sent: Place
 ) -> None:
     outlet = FakeOutlet(asked.platform)
-    copies = PersonalCopies(data=data, outlets={asked.platform: outlet}, folder=tmp_path)
+    copies = PersonalCopies(
+        data=data, outlets={asked.platform: outlet}, saved=SavedCopies(tmp_path)
+    )
 
     await copies.send(alice, asked, "key")
 
