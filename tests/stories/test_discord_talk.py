@@ -131,3 +131,16 @@ async def test_another_model_answers_where_it_was_chosen(database_url: str) -> N
         await it.reads(private, "Two.")
 
         assert play.asked[1]["model"] == other != usual
+
+
+async def test_a_question_has_a_slash_command_of_its_own(database_url: str) -> None:
+    play = Play(main=[Reply(text="Three.")])
+    async with new_server() as server, on_discord(database_url, server, play) as it:
+        asked = await it.discord.slash(server.bob, server.channel, "ask", question="How many hens?")
+        await asked.done()
+
+        await it.discord.until(
+            lambda: "Three." in [each.text() for each in it.said(server.channel)], "the answer"
+        )
+        assert "How many hens?" in str(play.asked[0]["messages"])
+        assert any("bob asked" in each.text().lower() for each in it.said(server.channel))

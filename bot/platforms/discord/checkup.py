@@ -8,7 +8,6 @@ import aiohttp
 import discord
 
 from bot.checks import Check, fails, is_off, works
-from bot.conversations.command_lines import CommandGroup
 from bot.conversations.command_table import COMMANDS
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.platforms.discord import portal
@@ -103,7 +102,7 @@ async def _commands(client: RetinueClient) -> AsyncIterator[Check]:
         return
     wanted = payload(COMMANDS)
     # The commands of skills are not compared.
-    known = {group: {each.name for each in COMMANDS.of(group)} for group in CommandGroup}
+    known = {each["name"]: {one["name"] for one in each["options"]} for each in wanted}
     listed = ", ".join(sorted(f"/{command['name']}" for command in wanted))
     for guild_id in client.settings.guilds[:SERVERS_LOOKED_AT] if where == "guilds" else ("",):
         what = f"slash commands{f' in the server {guild_id}' if guild_id else ''}: {listed}"

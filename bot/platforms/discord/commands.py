@@ -22,6 +22,8 @@ from bot.values import Json, short
 
 log = logging.getLogger(__name__)
 
+#: The command that has a slash command of its own too: `/ask`.
+ASK = (CommandGroup.CHAT, "ask")
 MOST_CHOICES = 25
 LONGEST_CHOICE = 100
 #: Discord waits 3 seconds for the choices, including both network trips.
@@ -50,6 +52,8 @@ def _picked(
 ) -> tuple[CommandSpec | None, Sequence[Json]]:
     """Return the command of a payload, `None` if it does not exist, and its options."""
     name = str(data.get("name"))
+    if name == ASK[1]:
+        return table.get(*ASK), data.get("options") or ()
     part: Json = next(iter(data.get("options") or ()), {})
     if name not in {*CommandGroup}:
         return None, ()

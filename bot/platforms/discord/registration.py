@@ -15,11 +15,14 @@ from bot.conversations.command_lines import (
 )
 from bot.platforms.discord import portal
 from bot.platforms.discord.client import RetinueClient
+from bot.platforms.discord.commands import ASK
 from bot.platforms.discord.interactions import UNSENT
 from bot.values import Json
 
 log = logging.getLogger(__name__)
 
+#: The names of the slash commands.
+OURS = frozenset({*map(str, CommandGroup), ASK[1]})
 #: Fields that Discord adds itself or has replaced by `contexts`.
 _ADDED = frozenset(
     {"id", "application_id", "guild_id", "version", "dm_permission", "default_permission"}
@@ -35,14 +38,11 @@ _TYPES = {
 
 def payload(table: CommandTable[CommandSpec]) -> list[Json]:
     """Return the slash commands as Discord registers them, for servers, users and messages."""
-    return [
-        {
-            "type": discord.AppCommandType.chat_input.value,
-            "name": str(group),
-            "description": description,
-            "contexts": [0, 1, 2],
-            "integration_types": [0, 1],
-            "options": [
+    groups = [
+        _slash_command(
+            str(group),
+            description,
+            [
                 {
                     "type": discord.AppCommandOptionType.subcommand.value,
                     "name": each.name,
@@ -56,9 +56,26 @@ def payload(table: CommandTable[CommandSpec]) -> list[Json]:
                 for each in table.of(group)
                 if not each.admin
             ],
-        }
+        )
         for group, description in GROUPS.items()
     ]
+    asked = table.get(*ASK)
+    if asked is None:
+        return groups
+    # Typed alone it would ask nothing.
+    options = [_option(argument) | {"required": True} for argument in asked.listed]
+    return [*groups, _slash_command(asked.name, asked.description, options)]
+
+
+def _slash_command(name: str, description: str, options: list[Json]) -> Json:
+    return {
+        "type": discord.AppCommandType.chat_input.value,
+        "name": name,
+        "description": description,
+        "contexts": [0, 1, 2],
+        "integration_types": [0, 1],
+        "options": options,
+    }
 
 
 def _option(argument: Argument) -> Json:
@@ -102,7 +119,7 @@ async def _try(client: RetinueClient, guild: str, wanted: list[Json]) -> None:
     application = client.application_id or 0
     try:
         found = await registered(client, guild)
-        target = [each for each in found if each["name"] not in {*CommandGroup}] + wanted
+        target = [each for each in found if each["name"] not in OURS] + wanted
         if comparable(target, guild=bool(guild)) == comparable(found, guild=bool(guild)):
             return
         if guild:

@@ -10,7 +10,7 @@ from bot.values import Json
 from tests.bot.platforms.discord.hearing import CONTENT_ALLOWED, people, town
 from tests.fakes.discord.server import FakeDiscord
 
-OURS = ["retinue", "subagents"]
+OURS = ["ask", "retinue", "subagents"]
 FOREIGN: Json = {"type": 1, "name": "launch", "description": "Somebody else's", "id": "17"}
 
 
@@ -70,7 +70,7 @@ async def test_commands_of_others_stay(fake: FakeDiscord) -> None:
     async with town(fake):
         pass
 
-    assert known(fake) == ["launch", *OURS]
+    assert known(fake) == sorted(["launch", *OURS])
     assert fake.syncs == 1
 
 
