@@ -21,6 +21,15 @@ _OUT_OF_ORDER = (
     "https://slack-status.com tells how it is."
 )
 
+#: Number of channels whose history is read, messages asked for, and messages of a limited app.
+CHANNELS_LOOKED_AT, ASKED_FOR, LIMITED_TO = 5, 50, 15
+LIMITED = (
+    "Slack limits this app to one history of 15 messages a minute, as it does with apps that are "
+    "offered to other companies outside of its Marketplace. The bot reads what is above its first "
+    "mention, and then keeps what it receives; after a time without a connection it reads little. "
+    "An app that a company makes for itself has no such limit."
+)
+
 _SCOPES_HEADER = "x-oauth-scopes"
 #: An invalid code. Slack refuses it after it has accepted the client.
 _NO_CODE = "doctor"
@@ -95,13 +104,51 @@ async def _check_token(settings: SlackSettings, client: AsyncWebClient) -> list[
     granted = {scope.strip() for scope in headers[_SCOPES_HEADER].split(",")}
     missing = [f"{name} ({use})" for name, use in oauth.SCOPES.items() if name not in granted]
     if not missing:
-        return [*found, works("it was granted every scope that it needs.")]
+        found.append(works("it was granted every scope that it needs."))
+        # Slack lists the channels of one workspace alone.
+        return found if org_wide else [*found, await _check_history(client, token)]
     text = (
         f"it lacks the scope{'' if len(missing) == 1 else 's'} {', '.join(missing)}. On the page "
         "OAuth & Permissions of api.slack.com/apps, under Bot Token Scopes, press Add an OAuth "
         "Scope for each, then Reinstall at the top of the page."
     )
     return [*found, fails(text)]
+
+
+async def _check_history(client: AsyncWebClient, token: str) -> Check:
+    """Measure whether Slack limits the histories of this app, by those of a few channels.
+
+    The limit: "Rate limit changes for non-Marketplace apps" in Slack's changelog (29 May 2025).
+    """
+    try:
+        joined = await made(
+            client.users_conversations(
+                token=token,
+                types="public_channel,private_channel",
+                exclude_archived=True,
+                limit=100,
+            )
+        )
+        channels: list[Json] = joined.get("channels") or []
+        for channel in channels[:CHANNELS_LOOKED_AT]:
+            answer = await made(
+                client.conversations_history(token=token, channel=channel["id"], limit=ASKED_FOR)
+            )
+            returned = len(answer.get("messages") or ())
+            if returned > LIMITED_TO:
+                return works(f"Slack returns {returned} messages of a channel at once.")
+            if answer.get("has_more"):
+                return is_off(LIMITED)
+    except RefusedError as error:
+        return is_off(f"how much of a channel Slack returns was not measured: {error}")
+    except DeliveryError as error:
+        if error.retry_after_seconds:
+            return is_off(LIMITED)
+        raise
+    return is_off(
+        f"how much of a channel Slack returns was not measured: the bot is in no channel with more "
+        f"than {LIMITED_TO} messages. Invite it to one."
+    )
 
 
 async def _check_app(settings: SlackSettings, client: AsyncWebClient) -> list[Check]:

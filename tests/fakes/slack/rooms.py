@@ -31,6 +31,7 @@ class Rooms:
             "reactions.add": self.react,
             "reactions.remove": self.unreact,
             "team.info": self.team,
+            "users.conversations": self.joined,
             "users.info": self.user,
             "users.list": self.users,
         }
@@ -87,7 +88,7 @@ class Rooms:
     def history(self, ask: Ask) -> Json:
         found = [m for m in self._standing(self._joined(ask)) if not m.thread_ts or m.broadcast]
         newest = [message.to_json() for message in reversed(found) if _is_after(message, ask)]
-        return _page(newest, ask, usual=100)
+        return _page(newest, ask, usual=100, most=self.world.most_history)
 
     def replies(self, ask: Ask) -> Json:
         channel = self._joined(ask)
@@ -97,7 +98,7 @@ class Rooms:
             raise SlackError("thread_not_found")
         # The message that began it comes along, however old it is.
         shown = [m.to_json() for m in found if m.ts == root or _is_after(m, ask)]
-        return _page(shown, ask, usual=1_000)
+        return _page(shown, ask, usual=1_000, most=self.world.most_history)
 
     def react(self, ask: Ask) -> Json:
         users, user = self._reaction(ask)
@@ -132,6 +133,16 @@ class Rooms:
 
     def user(self, ask: Ask) -> Json:
         return {"user": self.world.user(ask.args.get("user")).to_json()}
+
+    def joined(self, ask: Ask) -> Json:
+        kinds = {"channel": "public_channel", "group": "private_channel"}
+        found = [
+            channel.to_json()
+            for channel in self.world.channels.values()
+            if ask.grant.bot.id in channel.members
+            and kinds.get(channel.kind) in str(ask.args.get("types") or "public_channel").split(",")
+        ]
+        return _page(found, ask, usual=100, name="channels")
 
     def users(self, ask: Ask) -> Json:
         team = self.world.teams.get(str(ask.args.get("team_id") or ask.team.id))
@@ -181,9 +192,12 @@ def _is_after(message: Message, ask: Ask) -> bool:
     return oldest < at < latest or (ask.flag("inclusive") and at in {oldest, latest})
 
 
-def _page(found: Sequence[object], ask: Ask, *, usual: int, name: str = "messages") -> Json:
+def _page(
+    found: Sequence[object], ask: Ask, *, usual: int, most: int = 1_000, name: str = "messages"
+) -> Json:
     """Return as many messages as were asked for, and where to go on."""
-    limit, start = int(ask.args.get("limit") or usual), int(ask.args.get("cursor") or 0)
+    limit = min(most, int(ask.args.get("limit") or usual))
+    start = int(ask.args.get("cursor") or 0)
     end = start + limit
     more = len(found) > end
     return {

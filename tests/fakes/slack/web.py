@@ -27,6 +27,7 @@ _SCOPES = {
     "conversations.history": ("channels:history", "groups:history", "im:history"),
     "assistant.search": ("search:read.public",),
     "conversations.info": ("channels:read", "groups:read", "im:read", "mpim:read"),
+    "users.conversations": ("channels:read", "groups:read", "im:read", "mpim:read"),
     "conversations.members": ("channels:read", "groups:read", "im:read", "mpim:read"),
     "conversations.open": ("im:write",),
     "conversations.replies": ("channels:history", "groups:history", "im:history"),

@@ -45,6 +45,7 @@ class World:
         self.ephemerals: list[Message] = []
         self.groups: dict[str, str] = {}
         self.user_names: dict[str, str] = {}
+        self.most_history = 1_000
         self.names = Names(self.user_names, self.groups)
         self._numbers = itertools.count(1)
         self._last_ts = 0

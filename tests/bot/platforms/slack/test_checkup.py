@@ -61,11 +61,11 @@ async def test_a_bot_that_is_set_up_with_the_manifest_is_found_good_in_all(
 
     found = await look(settings_for(slack, workspaces=[slack.team.id]))
 
-    assert [remark.good for remark in found] == [True, True, True]
+    assert [remark.good for remark in found] == [True, True, None, True]
     bot, team = slack.team.bot.name, slack.team.name
     assert found[0].text == f"the token is {bot}'s, in the workspace “{team}”."
     assert found[1].text == "it was granted every scope that it needs."
-    assert "Socket Mode" in found[2].text
+    assert "Socket Mode" in found[3].text
     assert slack.sockets.connections == 0
 
 
@@ -82,12 +82,40 @@ async def test_scopes_that_are_missing_are_named_with_what_to_click(slack: FakeS
     assert "chat:write" not in remark.text
 
 
+@pytest.mark.parametrize(
+    ("limit", "said", "good", "told"),
+    [
+        (1_000, 16, True, "Slack returns 16 messages of a channel at once."),
+        (15, 16, None, "one history of 15 messages a minute"),
+        (1_000, 15, None, "was not measured: the bot is in no channel with more than 15 messages"),
+    ],
+)
+async def test_the_limit_of_histories_is_measured(
+    slack: FakeSlack, limit: int, said: int, good: bool | None, told: str
+) -> None:
+    slack.world.most_history = limit
+    channel = slack.add_channel("general", members=[slack.add_user("alice")])
+    for number in range(said):
+        await slack.say(slack.world.users[max(channel.members)], channel, f"message {number}")
+
+    check = about(await look(settings_for(slack)), told)
+
+    assert check.good is good
+
+
+async def test_a_second_history_that_is_refused_shows_the_limit(slack: FakeSlack) -> None:
+    slack.fail("conversations.history", status=429, retry_after=60)
+    slack.add_channel("general", members=[slack.add_user("alice")])
+
+    assert about(await look(settings_for(slack)), "one history of 15 messages").good is None
+
+
 async def test_scopes_beyond_what_is_needed_are_no_problem(slack: FakeSlack) -> None:
     slack.granted_scopes = [*BOT_SCOPES, "channels:manage"]
 
     found = await look(settings_for(slack))
 
-    assert about(found, "scope").good
+    assert about(found, "every scope").good
 
 
 @pytest.mark.parametrize("revoked", ["", "token_revoked", "account_inactive"])
@@ -155,7 +183,7 @@ async def test_a_workspace_may_be_named_by_its_organisation(slack: FakeSlack) ->
 
     found = await look(settings_for(slack, bot_token=token, workspaces=["E0FIRM"]))
 
-    assert [remark.good for remark in found] == [True, True, True]
+    assert [remark.good for remark in found] == [True, True, None, True]
     assert "in the workspace “Branch”" in found[0].text
 
 
