@@ -98,6 +98,14 @@ def _of(user: Identity, place: Place, *, shared: bool) -> list[ColumnElement[boo
     return [conversations.c.user_id == user.key, ~conversations.c.shared, *here]
 
 
+async def open_at(tx: Transaction, place: Place, *, shared: bool) -> list[str]:
+    """Return the ids of the open conversations of a place: the shared one, or those of users."""
+    here = is_at(conversations, place, *_ROUTE)
+    kind = conversations.c.shared if shared else ~conversations.c.shared
+    query = select(conversations.c.id).where(*here, kind, conversations.c.closed_at.is_(None))
+    return [*await tx.scalars(query.order_by(conversations.c.id))]
+
+
 async def find_or_open(
     tx: Transaction,
     user: Identity,
@@ -129,9 +137,9 @@ async def find_or_open(
         conversations.c.closed_at.is_(None),
         closed_at=now,
     )
-    before = select(conversations.c.id).where(*_of(user, place, shared=True)).limit(1)
+    before = select(conversations.c.id).where(*_of(user, place, shared=shared)).limit(1)
     # What was said before `/new` is not read again.
-    read = shared and not silent and await tx.scalar(before) is not None
+    read = not silent and await tx.scalar(before) is not None
     opened = {"id": new_sortable_id(), "user_id": user.key, "created_at": now, "shared": shared}
     opened |= {"looked_at": now if read else None, **place_columns(place)}
     await insert_new(tx, conversations, opened)
@@ -169,7 +177,7 @@ async def last_word(tx: Transaction, user: Identity, place: Place) -> datetime |
     """
     last_message = (
         select(messages.c.created_at)
-        .where(messages.c.conversation_id == conversations.c.id)
+        .where(messages.c.conversation_id == conversations.c.id, ~messages.c.overheard)
         .order_by(messages.c.id.desc())
         .limit(1)
         .scalar_subquery()

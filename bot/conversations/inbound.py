@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from bot.agent.journal import only_step
 from bot.agent.plain import quotes
 from bot.conversations import foreign_content
-from bot.conversations.access import AccessSettings, spelled
+from bot.conversations.access import AccessSettings, is_private, spelled
 from bot.conversations.announcements import Notices
 from bot.conversations.attribution import attribution, put_overheard
 from bot.conversations.chat_commands import greeting
@@ -140,7 +140,7 @@ class TurnQueue:
             if incoming.search_token:
                 await users.set_search_token(tx, incoming.user.key, incoming.search_token)
             conversation_id = await conversations.find_or_open(tx, incoming.user, place, now, mode)
-            if mode.shared and place.message:
+            if place.message:
                 await conversations.unhear(tx, conversation_id, place.message)
             message_id = await conversations.say(
                 tx,
@@ -152,6 +152,7 @@ class TurnQueue:
                 foreign=quotes(text),
                 by=await attribution(tx, conversation_id, incoming, shared=mode.shared),
             )
+            await self._tell_others(tx, incoming, conversation_id)
             if mode.shared and kind == "message" and not incoming.files:
                 waiting = await turns.joinable(tx, conversation_id, incoming.user)
                 if waiting is not None and await turns.join(tx, waiting.id, message_id, place):
@@ -186,25 +187,40 @@ class TurnQueue:
         self._start(queued.starts, place.platform)
         return await self._add_files(incoming, queued) if incoming.files else None
 
+    async def _tell_others(self, tx: Transaction, incoming: Incoming, but: str) -> None:
+        """Store a message to the bot in the conversations that other users have in its place."""
+        place = incoming.place
+        if is_private(place) or self.sharing.at(place).shared or not self.sharing.reads_above:
+            return
+        for other in await conversations.open_at(tx, place, shared=False):
+            if other != but:
+                await conversations.unhear(tx, other, place.message)
+                await put_overheard(tx, other, incoming, by_bot=False, now=self.now())
+
     async def overhear(self, incoming: Incoming, *, by_bot: bool) -> bool:
-        """Store a message that is not for the bot, in the shared conversation of its place.
+        """Store a message that is not for the bot, in the conversations of its place.
 
         Returns:
             True if it is stored, now or before; False if there is no such conversation.
         """
-        mode = self.sharing.at(incoming.place)
-        if not mode.shared or not (incoming.text or incoming.quoted or incoming.files):
+        place, shared = incoming.place, self.sharing.at(incoming.place).shared
+        if is_private(place) or not (incoming.text or incoming.quoted or incoming.files):
             return False
+        if not self.sharing.reads_above:
+            if not shared:
+                return False
+            # Who has spoken decides whether the bot is meant; the words are not stored.
+            incoming = replace(incoming, text="", quoted=(), files=())
         async with self.database.snapshot() as tx:
-            found = await conversations.find(tx, incoming.user, incoming.place, mode)
-        if found is None:
+            found = await conversations.open_at(tx, place, shared=shared)
+        if not found:
             return False
 
         async def effect(tx: Transaction) -> bool:
-            there = await conversations.hold(tx, found)
-            if there:
-                await put_overheard(tx, found, incoming, by_bot=by_bot, now=self.now())
-            return there
+            there = [each for each in found if await conversations.hold(tx, each)]
+            for each in there:
+                await put_overheard(tx, each, incoming, by_bot=by_bot, now=self.now())
+            return bool(there)
 
         # The message itself is still new: an edit may address it to the bot.
         heard = replace(incoming, event_id=f"overheard:{incoming.event_id}")

@@ -13,8 +13,8 @@ from bot.agent.messages import Answer, Message, Usage, UserMessage
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
 from bot.conversations import foreign_content
-from bot.conversations.access import own_scope
-from bot.conversations.attribution import SHARED, attributed, authors
+from bot.conversations.access import is_private, own_scope
+from bot.conversations.attribution import OVERHEARD, SHARED, attributed, authors
 from bot.conversations.compaction import Compaction, shown_summary
 from bot.conversations.foreign_content import ConversationFiles, MessageFiles
 from bot.conversations.situation_lines import memory_lines, run_line, undelivered_lines
@@ -112,7 +112,7 @@ class TurnContext:
                 if the history is too long.
         """
         away = () if turn.kind == "summary" else tuple(await self.servers_away())
-        unread = await self.reader.read(turn) if turn.shared else ""
+        unread = "" if is_private(turn.place) else await self.reader.read(turn)
         if turn.shared:
             turn = await self._seen(turn)
         state = await self._state(turn)
@@ -203,7 +203,7 @@ class TurnContext:
     ) -> str:
         """Return the block that belongs to the turn alone."""
         return situation(
-            head=self._head(turn, unread),
+            head=self._head(turn, state, unread),
             active=[run_line(run, state.asked.get(run.id, "")) for run in state.active],
             recent=[run_line(run) for run in state.recent],
             undelivered=undelivered_lines(state.waiting),
@@ -247,13 +247,15 @@ class TurnContext:
         waiting = await outbox.undelivered(tx, key, read_in=read_in, limit=UNDELIVERED)
         return active, asked, recent, waiting
 
-    def _head(self, turn: Turn, unread: str) -> str:
+    def _head(self, turn: Turn, state: "_State", unread: str) -> str:
         """Return the first line of the situation: the time, and the users."""
         zone = self.settings.timezone
         time = f"Now: {self.now().astimezone(ZoneInfo(zone)):%A %d %B %Y, %H:%M} ({zone})."
         if turn.shared:
             return " ".join(filter(None, (time, SHARED.format(user=f"u{turn.number}"), unread)))
-        return f"{time} You are talking with {escape_for_model(one_line(turn.user_name, 60))}."
+        name = escape_for_model(one_line(turn.user_name, 60))
+        overheard = OVERHEARD if any(item.author_number for item in state.past) else ""
+        return " ".join(filter(None, (time, f"You are talking with {name}.", overheard, unread)))
 
     async def _seen(self, turn: Turn) -> Turn:
         """Return a turn of a shared conversation with the newest message that it reads.
@@ -358,8 +360,9 @@ def _history(
 
 def _has_others(turn: Turn, past: Sequence[StoredMessage]) -> bool:
     """Return True if a history holds words of other people, as they are or in a summary."""
+    summarised = not is_private(turn.place)
     return any(
-        item.author_number not in {0, turn.number} or (turn.shared and item.role == "summary")
+        item.author not in {"", turn.user.key} or (summarised and item.role == "summary")
         for item in past
     )
 

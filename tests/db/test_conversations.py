@@ -323,3 +323,23 @@ async def test_each_user_of_a_shared_conversation_chooses_a_model(
         turn = await turns.get(tx, turn_id)
     assert turn is not None
     assert (turn.model, turn.shared, turn.number) == ("fake/small", True, 1)
+
+
+async def test_words_that_were_overheard_do_not_prolong_a_talk(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    await said(database, conversation, "user", "Hello.")
+    spoken = clock()
+    async with database.transaction() as tx:
+        await conversations.say(
+            tx,
+            conversation,
+            role="user",
+            text="Lovely weather.",
+            now=spoken + timedelta(hours=1),
+            overheard=True,
+        )
+
+    async with database.snapshot() as tx:
+        assert await conversations.last_word(tx, alice, room(alice)) == spoken

@@ -235,7 +235,9 @@ async def test_each_user_of_a_thread_has_a_conversation_where_an_admin_wants_it(
         await chat.write("bob", talk, "What do I like?", mention=True)
         await chat.reads(talk, "Hello Bob.")
 
-        assert "red" not in str(play.asked[1]["messages"])
+        # Words that stand in the thread are context; what the bot told Alice is hers.
+        assert people_in(play.asked[1]) == [("u1", "I like red.")]
+        assert "Hello Alice." not in str(play.asked[1]["messages"])
 
 
 async def test_a_message_of_the_speaker_during_the_turn_is_read_at_its_next_step(
