@@ -102,6 +102,7 @@ async def test_a_message_to_another_user_is_not_answered(chat_way: ChatWay) -> N
         await chat.reads(talk, "Now.")
 
         assert [speaker(each) for each in play.asked] == ["u1", "u4", "u2"]
+        assert "did you know?" in str(people_in(play.asked[2]))
 
 
 @pytest.mark.parametrize("chat_way", ["discord"], indirect=True)
@@ -119,6 +120,7 @@ async def test_a_reply_is_for_the_author_of_its_message(chat_way: ChatWay) -> No
         await chat.write("carol", talk, "What now?", mention=True)
         await chat.reads(talk, "For Carol.")
 
+        assert "How many?" in str(people_in(play.asked[2]))
         assert [speaker(each) for each in play.asked] == ["u1", "u2", "u3"]
 
 

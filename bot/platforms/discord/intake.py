@@ -18,7 +18,7 @@ from bot.platforms.discord.messages import (
     is_addressed,
     is_from_bot,
     is_from_user,
-    may_go_on,
+    is_to_another,
     quoted_in,
     reply_to_of,
     text_of,
@@ -169,7 +169,10 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
         everything = guild is not None and client.inbound.hears_all(
             Place(PLATFORM, str(guild.id), channel_id)
         )
-        if not addressed and not may_go_on(message, everything=everything):
+        inside = everything or isinstance(
+            message.channel, discord.Thread | discord.PartialMessageable
+        )
+        if not (addressed or inside):
             return
         # Discord withholds the text of messages that do not mention the bot.
         seen = message.guild is None or client.receives_content
@@ -192,6 +195,7 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
                 incoming=incoming,
                 queue=(message.author.id, message.channel.id),
                 addressed=addressed,
+                to_another=is_to_another(message, me.id),
                 by_bot=by_bot,
                 hidden=HIDDEN if hidden else "",
                 source=message,

@@ -41,18 +41,11 @@ def is_addressed(message: discord.Message, me: int) -> bool:
     return (role is not None and role in message.role_mentions) or _answered(message) == me
 
 
-def may_go_on(message: discord.Message, *, everything: bool = False) -> bool:
-    """Return True if a message without a mention may be for the bot: it addresses no other user.
-
-    Args:
-        message: The message.
-        everything: Whether it may stand outside of threads as well.
-    """
-    in_a_thread = everything or isinstance(
-        message.channel, discord.Thread | discord.PartialMessageable
-    )
-    to_another = re.match(r"\s*<@!?\d+>", message.content) or _answered(message) is not None
-    return in_a_thread and not to_another
+def is_to_another(message: discord.Message, me: int) -> bool:
+    """Return True if a message mentions anybody but the bot, or answers another user."""
+    mentioned = {int(account) for account in re.findall(r"<@[!&]?(\d+)>", message.content)}
+    answers_another = _answered(message) not in {None, me, message.author.id}
+    return answers_another or message.mention_everyone or bool(mentioned - {me})
 
 
 def reactions_to(message: discord.Message) -> dict[str, int]:

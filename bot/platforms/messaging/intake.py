@@ -125,6 +125,8 @@ class ReceivedMessage:
         incoming: The message; place and name may be completed once its user is admitted.
         queue: Messages with the same queue are handled in order.
         addressed: Whether the message is certainly for the bot.
+        to_another: Whether it mentions or answers somebody else: unless it is addressed to the bot
+            too, it is context.
         by_bot: Whether another bot wrote it.
         hidden: The notice that the platform withholds the text; empty if it does not.
     """
@@ -132,6 +134,7 @@ class ReceivedMessage:
     incoming: Incoming
     queue: Hashable = None
     addressed: bool = True
+    to_another: bool = False
     by_bot: bool = False
     hidden: str = ""
 
@@ -294,7 +297,8 @@ class MessageReceiver(ABC, Generic[MessageT]):
                 return None
             return CommandReply(text=refusal.text, failed=True)
         inside = place.thread or self.inbound.hears_all(place)
-        if not addressed and not (inside and await self._listens(incoming)):
+        may_mean_us = inside and not message.to_another
+        if not addressed and not (may_mean_us and await self._listens(incoming)):
             if inside and not message.hidden:
                 await self.inbound.overhear(await self._named(message))
             return None

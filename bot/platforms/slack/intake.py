@@ -111,7 +111,7 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
             or messages.is_for_us(markup)
         )
         inside = thread or self.inbound.hears_all(Place("slack", workspace, channel))
-        if not addressed and (not inside or messages.begins_with_another(markup, installed.user)):
+        if not (addressed or inside):
             return None
         if by_user:
             user = speaker_of(event, body, workspace, installed.enterprise)
@@ -139,6 +139,7 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
             incoming=incoming,
             queue=(user, incoming.event_id if messages.bypasses_queue(text) else channel),
             addressed=addressed,
+            to_another=messages.mentions_another(markup, installed.user),
             by_bot=not by_user,
             user=user,
         )

@@ -119,10 +119,12 @@ def bypasses_queue(spoken_text: str) -> bool:
     return bool(_COMMAND.match(spoken_text) or short_answer(spoken_text))
 
 
-def begins_with_another(text: str, me: str) -> bool:
-    """Return True if a text with Slack's markup begins with a mention of another account."""
-    match = re.match(r"\s*<@([UW][A-Z0-9]+)", text)
-    return match is not None and match[1] != me
+def mentions_another(text: str, me: str) -> bool:
+    """Return True if a text with Slack's markup mentions anybody but the bot."""
+    accounts = set(re.findall(r"<@([UW][A-Z0-9]+)", text))
+    return (
+        bool(accounts - {me}) or re.search(r"<!(?:subteam|here|channel|everyone)", text) is not None
+    )
 
 
 def spoken(text: str, me: str) -> str:

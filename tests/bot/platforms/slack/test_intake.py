@@ -438,7 +438,7 @@ async def test_what_is_said_to_somebody_else_in_a_thread_is_passed_over(
     for text in (to_bob, about_bob):
         await here.fake.say(here.alice, here.general, text, thread=thread, raw=True)
 
-    assert [each.text for each in await nothing_but(here)] == [f"what does @{here.bob.id} think?"]
+    assert await nothing_but(here) == []
 
 
 async def test_what_begins_with_another_and_mentions_the_bot_is_heard(

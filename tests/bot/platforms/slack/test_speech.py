@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from bot.platforms.messages import Quoted
 from bot.platforms.messaging.texts import WORDS
 from bot.platforms.slack.messages import (
-    begins_with_another,
     bypasses_queue,
     is_from_user,
     mentions,
+    mentions_another,
     quoted_in,
     spoken,
 )
@@ -97,14 +97,17 @@ def test_a_mention_is_one_of_the_very_account(text: str, is_meant: bool) -> None
         ("<@U2> wait", True),
         (" \n<@W2|bob> wait", True),
         ("<@U0ME2> wait", True),
-        ("<@U0ME> and <@U2>", False),
-        ("wait, <@U2>", False),
-        ("<!here> wait", False),
+        ("<@U0ME> and <@U2>", True),
+        ("wait, <@U2>", True),
+        ("<!here> wait", True),
+        ("wait, <!subteam^S1>", True),
+        ("<@U0ME> wait", False),
+        ("<https://example.org>", False),
         ("", False),
     ],
 )
-def test_what_begins_with_another_is_for_them(text: str, to_another: bool) -> None:
-    assert begins_with_another(text, ME) is to_another
+def test_what_mentions_another_is_for_them(text: str, to_another: bool) -> None:
+    assert mentions_another(text, ME) is to_another
 
 
 # --- what has no place in the line of messages ----------------------------------------------------
@@ -211,7 +214,7 @@ def test_no_text_is_too_odd(text: str) -> None:
 
     assert said == said.strip()
     assert isinstance(mentions(text, ME), bool)
-    assert isinstance(begins_with_another(text, ME), bool)
+    assert isinstance(mentions_another(text, ME), bool)
 
 
 @given(PIECES)
