@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import func, or_, select
 
@@ -9,7 +10,7 @@ from bot.values import Place
 from db import files as stored_files
 from db import turn_inbox
 from db.database import Transaction
-from db.rows import change, remove
+from db.rows import change, is_at, remove
 from db.schema.base import ROUTE
 from db.tables import conversations, files, messages, turns
 
@@ -74,6 +75,28 @@ async def copies(tx: Transaction, place: Place) -> list[Copy]:
         at = Place(*(columns.pop(name) for name in ROUTE))
         found.append(Copy(**columns, place=at))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMessage:
+    """A stored message of the platform: its id there, and the text."""
+
+    reference: str
+    text: str
+
+
+async def held(tx: Transaction, place: Place, *, since: datetime) -> list[HeldMessage]:
+    """Return the messages of the platform that the conversations of a place have since a time."""
+    here = select(conversations.c.id).where(*is_at(conversations, place, *ROUTE))
+    rows = await tx.execute(
+        select(messages.c.reference, messages.c.text).where(
+            messages.c.conversation_id.in_(here),
+            messages.c.created_at >= since,
+            messages.c.reference != "",
+            messages.c.role.in_(("user", "bot")),
+        )
+    )
+    return [HeldMessage(*row) for row in rows]
 
 
 async def rewrite(tx: Transaction, copy: Copy, text: str, *, quotes: bool) -> None:

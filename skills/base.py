@@ -55,6 +55,9 @@ class Audience(StrEnum):
 
     #: Everyone who reads the place: the web, the place's files, the runs started there.
     PLACE = "place"
+    #: The turn of the user: the to-do list. It needs no yes, and is not kept in a conversation of
+    #: several users.
+    TURN = "turn"
     #: The user alone: notes, memories, a calendar, a personal service. Where the prompt holds words
     #: of other people, the user is asked before each call.
     PERSONAL = "personal"

@@ -37,7 +37,7 @@ def build(database: Database) -> Skill:
         auto_approved=True,
         foreign=False,
         private=False,
-        audience=Audience.PLACE,
+        audience=Audience.TURN,
         reach=Reach.CHANGES_OWN,
     )
     async def todo_write(context: ToolContext, items: list[TodoItem]) -> str:
@@ -61,7 +61,7 @@ def build(database: Database) -> Skill:
         effects=Effects.NONE,
         foreign=True,
         private=True,
-        audience=Audience.PLACE,
+        audience=Audience.TURN,
         reach=Reach.READS_HERE,
     )
     async def todo_read(context: ToolContext) -> str:

@@ -1,8 +1,10 @@
 """Dispatches the input of users on all platforms: commands, answers and messages."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from decimal import Decimal, InvalidOperation
 
 from bot.agent.plain import plain, quotes
 from bot.agent.sanitizer import one_line
@@ -18,7 +20,7 @@ from bot.conversations.sharing import ConversationSettings
 from bot.errors import NotAllowedError
 from bot.events import FilesDeleted
 from bot.platforms.base import CommandReply, Incoming, Overview
-from bot.platforms.messages import Missed
+from bot.platforms.messages import Missed, PastMessage
 from bot.run_texts import status_text
 from bot.subagents.active import ActiveRuns
 from bot.subagents.requests import Caller
@@ -29,6 +31,8 @@ from db.database import Database
 MAX_MESSAGE = 50_000
 #: A message of one of these words stops the answer in progress.
 STOP_WORDS = frozenset({"stop", "halt", "cancel"})
+#: Age up to which stored messages are compared with those of the platform after a gap.
+COMPARED = timedelta(days=2)
 #: Longest time for which a platform may still show that an answer is in progress.
 LATELY = timedelta(hours=1)
 #: A missed message waits while this process works on this many turns or more.
@@ -227,6 +231,29 @@ class Orchestrator:
             if event.files:
                 self.queue.events.publish(event)
 
+    async def compare(self, place: Place, messages: Sequence[PastMessage]) -> None:
+        """Follow the edits and deletions that the newest messages of a place show.
+
+        The ids of messages rise with the time on every platform, so a stored message that is
+        missing between two others is deleted there.
+        """
+        found = {each.place.message: each for each in messages}
+        numbers = [number for each in found if (number := _number(each)) is not None]
+        if not numbers:
+            return
+        async with self.database.snapshot() as tx:
+            stored = await edits.held(tx, place, since=self.now() - COMPARED)
+        for each in stored:
+            at, number = replace(place, message=each.reference), _number(each.reference)
+            there = found.get(each.reference)
+            if there is None:
+                # The message that opened a thread may stand outside of it.
+                opening = each.reference == place.thread
+                if number is not None and min(numbers) < number < max(numbers) and not opening:
+                    await self.changed(at, None)
+            elif there.edited and there.text.strip() and there.text.strip() != each.text:
+                await self.changed(at, there.text)
+
     async def overview(self, user: Identity) -> Overview:
         """Return a user's runs, usage and agents.
 
@@ -259,6 +286,15 @@ class Orchestrator:
             for run in found
             if command is None or command.fits(run.status, run.id in undelivered)
         ][:MOST_CHOICES]
+
+
+def _number(message_id: str) -> Decimal | None:
+    """Return the id of a message as a number; `None` for another platform's."""
+    try:
+        number = Decimal(message_id)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
 
 
 def _refused(error: NotAllowedError) -> CommandReply:

@@ -1,10 +1,11 @@
 """The inbound port: the handler that adapters call, and the adapters that receive events."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from bot.conversations.command_lines import CommandSpec, CommandTable
 from bot.platforms.base import CommandReply, Incoming, Overview
-from bot.platforms.messages import Missed
+from bot.platforms.messages import Missed, PastMessage
 from bot.values import Identity, Place
 
 
@@ -38,6 +39,15 @@ class InboundHandler(Protocol):
 
     async def changed(self, place: Place, text: str | None) -> None:
         """Follow an edit of the message of a place, or its deletion for `None`."""
+        ...
+
+    async def compare(self, place: Place, messages: Sequence[PastMessage]) -> None:
+        """Follow the edits and deletions that the newest messages of a place show.
+
+        Args:
+            place: The place.
+            messages: Its newest messages since a time, without gaps, oldest first.
+        """
         ...
 
     async def missed(self, platform: str, listener: str) -> Missed | None:

@@ -65,6 +65,7 @@ class PastMessage:
         own: The author is this bot.
         addressed: The message is a direct message to the bot, or mentions or answers the bot.
         only_mention: The message mentions the bot and contains nothing else.
+        edited: Its author has edited it.
         reactions: The number of users who gave each of the reactions `REACTIONS`.
         channel_name: The name of its channel, of a message that was found elsewhere.
         link: The address of the message, of a message that was found elsewhere.
@@ -80,6 +81,7 @@ class PastMessage:
     own: bool = False
     addressed: bool = False
     only_mention: bool = False
+    edited: bool = False
     files: tuple[Attachment, ...] = ()
     quoted: tuple[Quoted, ...] = ()
     reply_to: str = ""

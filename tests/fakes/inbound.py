@@ -1,14 +1,14 @@
 """A fake `Ears`: records what it hears and answers as the test says."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from bot.conversations.command_lines import CommandSpec, CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.errors import BotError, DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming, Overview
-from bot.platforms.messages import Missed
+from bot.platforms.messages import Missed, PastMessage
 from bot.values import Identity, Place
 from tests.fakes.patience import PATIENCE_SECONDS
 
@@ -57,6 +57,7 @@ class FakeInboundHandler:
         self.failure: BotError | Exception | None = None
         self.chosen_for: list[str] = []
         self.heard: list[Incoming] = []
+        self.compared: list[tuple[Place, list[str]]] = []
         self.known_bots: set[str] = set()
         self.whole_channels: set[str] = set()
         self.changes: list[tuple[Place, str | None]] = []
@@ -87,6 +88,10 @@ class FakeInboundHandler:
 
     def hears_all(self, place: Place) -> bool:
         return place.channel in self.whole_channels
+
+    async def compare(self, place: Place, messages: Sequence[PastMessage]) -> None:
+        """Remember what was compared."""
+        self.compared.append((place, [each.text for each in messages]))
 
     async def changed(self, place: Place, text: str | None) -> None:
         self.changes.append((place, text))

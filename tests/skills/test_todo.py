@@ -8,7 +8,7 @@ import pytest
 from bot.errors import ToolError
 from bot.values import Identity, new_run_id
 from db.database import Database
-from skills.base import ToolContext
+from skills.base import Audience, ToolContext
 from skills.todo import MOST_ITEMS, build
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock
@@ -120,3 +120,7 @@ def test_subagents_may_have_a_list_and_the_schema_says_what_goes_in(database: Da
 
     assert not any(tool.main_agent_only for tool in tools.values())
     assert "in_progress" in json.dumps(tools["todo_write"].schema)
+
+
+async def test_a_list_is_not_kept_in_the_history_of_others(database: Database) -> None:
+    assert {each.audience for each in build(database).tools} == {Audience.TURN}

@@ -618,3 +618,30 @@ async def test_a_bot_that_the_admins_name_is_answered_when_it_mentions_this_one(
             await chat.reads(talk, "I look after it.")
 
             assert len(play.asked) == 2
+
+
+async def test_edits_and_deletions_that_were_missed_are_followed(chat_way: ChatWay) -> None:
+    play = Play(main=[Reply(text="Hello."), Reply(text="Since ten.")])
+    async with new_chat(chat_way) as chat:
+        async with chat.bot(play):
+            talk = await chat.ask("alice", "Hello.")
+            await chat.reads(talk, "Hello.")
+            wrong = await chat.write("bob", talk, "It is down since nine.")
+            await chat.stored("It is down since nine.")
+            secret = await chat.write("bob", talk, "The code is 1234.")
+            await chat.stored("The code is 1234.")
+        await chat.edit(wrong, "It is down since ten.")
+        await chat.delete(secret)
+        await chat.write("bob", talk, "I am off.")
+        async with chat.bot(play):
+            await chat.stored("I am off.")
+            await chat.stored("It is down since ten.")
+            await chat.gone("The code is 1234.")
+            await chat.write("alice", talk, "Since when?", mention=True)
+            await chat.reads(talk, "Since ten.")
+
+            assert people_in(play.asked[1])[1:] == [
+                ("u2", "It is down since ten."),
+                ("u2", "I am off."),
+                ("u1", "Since when?"),
+            ]

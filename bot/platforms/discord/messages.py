@@ -138,6 +138,7 @@ def past_of(
         own=me is not None and message.author.id == me.id,
         addressed=not place.workspace or (me is not None and is_addressed(message, me.id)),
         only_mention=bool(message.content.strip()) and not text,
+        edited=message.edited_at is not None,
         files=files_of(message, api_url),
         quoted=quoted_in(message, me.id, whole=not text) if me else (),
         reply_to=reply_to_of(message),

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from bot.agent.plain import plain
@@ -19,6 +19,8 @@ from bot.values import Place
 
 log = logging.getLogger(__name__)
 
+#: Time before a gap whose messages are read too: they may have been edited or deleted meanwhile.
+COMPARED = timedelta(days=1)
 #: Interval at which the time of the last reception is stored, in seconds.
 MARK_SECONDS = 10.0
 #: Poll interval for a restored connection, in seconds.
@@ -159,7 +161,7 @@ class CatchUp:
             )
 
     async def _read_place(self, place: Place, missed: Missed) -> None:
-        since, limit = missed.since, missed.most_messages
+        since, limit = missed.since - COMPARED, missed.most_messages
         try:
             messages = await self._outlet.history(place, since, limit)
         except DeliveryError as error:
@@ -168,8 +170,11 @@ class CatchUp:
             pause = max(error.retry_after_seconds, SHORTEST_PAUSE_SECONDS)
             await self._sleep(min(pause, LONGEST_PAUSE_SECONDS))
             messages = await self._outlet.history(place, since, limit)
+        await self._inbound.compare(place, messages)
         before: list[PastMessage] = []
         for message in messages:
+            if message.sent_at < missed.since:
+                continue
             if (
                 message.addressed
                 and not message.by_bot

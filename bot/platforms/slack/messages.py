@@ -285,6 +285,8 @@ class History:
                 break
         # Slack returns a thread with its first message, regardless of `oldest`.
         new = [each for each in found if not oldest or float(each["ts"]) > float(oldest)]
+        # A deleted message with replies stays in its place without content.
+        new = [each for each in new if each.get("subtype") != "tombstone"]
         new.sort(key=lambda each: float(each["ts"]))
         read = new[-limit:]
         if opening and place.thread:
@@ -352,6 +354,7 @@ class History:
             own=own,
             addressed=direct or mentioned or is_for_us(text),
             only_mention=mentioned and not said,
+            edited="edited" in message,
             files=self.files(message.get("files") or (), place.workspace),
             quoted=quoted_in(message, installed.user),
             reactions=_reactions(message),

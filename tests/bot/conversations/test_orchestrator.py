@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
@@ -16,7 +16,7 @@ from bot.conversations.sharing import ConversationSettings
 from bot.errors import NotAllowedError
 from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply
-from bot.platforms.messages import Attachment, Quoted
+from bot.platforms.messages import Attachment, PastMessage, Quoted
 from bot.values import Identity, Role
 from db import conversations as conversation_queries
 from db import outbox, run_questions
@@ -28,6 +28,7 @@ from tests.bot.conversations.hearing import Process, message, opened
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored, room
 
+START = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TABLES = (conversations, messages, seen_events, turns, users)
 
 
@@ -610,3 +611,32 @@ async def test_the_files_of_an_overheard_message_are_named_beside_its_text(
             (row,) = await tx.execute(stored)
         assert row.text == "Our plan"
         assert row.quoted == [{"kind": "note", "text": "attached: plan.pdf"}]
+
+
+def past(alice: Identity, number: int, text: str, *, edited: bool = False) -> PastMessage:
+    place = replace(room(alice), message=str(number))
+    return PastMessage(
+        event_id=f"e{number}",
+        place=place,
+        author=alice,
+        author_name="Alice",
+        text=text,
+        sent_at=START,
+        edited=edited,
+    )
+
+
+async def test_edits_and_deletions_are_seen_in_the_newest_messages_of_a_place(
+    process: Process, alice: Identity
+) -> None:
+    for number in (5, 6, 7, 8, 9):
+        place = replace(room(alice), message=str(number))
+        await process.orchestrator.receive(replace(message(alice, f"text {number}"), place=place))
+
+    # A message that was not edited may be stored without the command before it.
+    fetched = [past(alice, 6, "new 6", edited=True), past(alice, 8, "!ask text 8")]
+    await process.orchestrator.compare(room(alice), fetched)
+
+    async with process.database.snapshot() as tx:
+        texts = [*await tx.scalars(select(messages.c.text).order_by(messages.c.id))]
+    assert [text for text in texts if text] == ["text 5", "new 6", "text 8", "text 9"]

@@ -299,3 +299,16 @@ async def test_of_too_much_the_newest_comes_along_and_a_line_says_so() -> None:
     assert "UTC): 9 x" in many
     assert long.startswith(f"{LEFT_OUT}\nalice (2026-11-22 12:00 UTC): yyy")
     assert max(len(many), len(long)) <= MOST_CONTEXT + len(LEFT_OUT) + 10
+
+
+async def test_older_messages_are_compared_with_the_stored_ones_and_not_answered() -> None:
+    scene = Scene("general")
+    scene.put("general", "two days ago", sent_at=START - timedelta(days=2))
+    scene.put("general", "an hour ago", sent_at=START - timedelta(hours=1))
+    scene.put("general", "now")
+    async with scene.running():
+        await scene.marked()
+
+    ((place, texts),) = scene.inbound.compared
+    assert (place.channel, texts) == ("general", ["an hour ago", "now"])
+    assert scene.listening.heard == ["now"]
