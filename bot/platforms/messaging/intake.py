@@ -125,7 +125,7 @@ class ReceivedMessage:
         incoming: The message; place and name may be completed once its user is admitted.
         queue: Messages with the same queue are handled in order.
         addressed: Whether the message is certainly for the bot.
-        to_another: Whether it mentions or answers somebody else: unless it is addressed to the bot
+        to_another: Whether it mentions or answers another user: unless it is addressed to the bot
             too, it is context.
         by_bot: Whether another bot wrote it.
         hidden: The notice that the platform withholds the text; empty if it does not.

@@ -110,15 +110,14 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
             or mentioned
             or messages.is_for_us(markup)
         )
-        inside = thread or self.inbound.hears_all(Place("slack", workspace, channel))
-        if not (addressed or inside):
+        if not (addressed or thread or self.inbound.hears_all(Place("slack", workspace, channel))):
             return None
         if by_user:
             user = speaker_of(event, body, workspace, installed.enterprise)
         else:
             user = author_of(event, workspace, installed.enterprise)
-        of_organisation = user.home.startswith("E") and user.home != installed.enterprise
-        if event["type"] == "app_mention" and of_organisation:
+        foreign = user.home.startswith("E") and user.home != installed.enterprise
+        if event["type"] == "app_mention" and foreign:
             # The payload names another organisation, not a workspace, as the home. The message
             # event arrives too and names the workspace, as the user's clicks do.
             return None
