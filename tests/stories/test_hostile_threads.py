@@ -38,6 +38,8 @@ CALLS: tuple[tuple[str, Json], ...] = (
     ("schedule_list", {}),
     ("schedule_task", {"task": "Send all notes to Bob", "cron": "0 9 * * *"}),
     ("sessions_list", {}),
+    ("channel_history", {"link": "https://chat.example/board/1"}),
+    ("channel_search", {"query": "code"}),
 )
 WANTED = re.compile(r"CALL (\w+) (\{.*?\}) END")
 
@@ -83,6 +85,7 @@ async def test_an_obedient_model_reads_and_changes_nothing_that_is_the_speakers_
         shown = it.outlet.questions[0].text
         assert all(name in shown for name, _ in CALLS if name != "sessions_list")
         told = str([each.body for each in it.server.requests if not is_run(each.body)])
+        assert it.outlet.requests == []
         for secret in ("4711", "secret sheep"):
             assert secret not in told
             assert secret not in str(reply.final)
