@@ -24,10 +24,12 @@ from bot.platforms.base import (
     Confirmation,
     Delivered,
     OnBegun,
+    OnDrawn,
     OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
+    not_noted,
 )
 from bot.platforms.messages import PastMessage
 from bot.platforms.reading import PlaceOnly
@@ -186,7 +188,9 @@ class Outlet(PlaceOnly):
         self.stir()
         return Delivered(("1",))
 
-    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
+    def show_card(
+        self, card: RunCard, *, begun: OnBegun = not_kept, drawn: OnDrawn = not_noted
+    ) -> None:
         """Count the moves of all cards."""
         self.cards += 1
 

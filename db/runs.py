@@ -248,11 +248,6 @@ async def be_ready(tx: Transaction, run_id: str, attempt: int, now: datetime) ->
     return await change(tx, runs, *held_by(run_id, attempt), waiting, **values)
 
 
-async def set_card(tx: Transaction, run_id: str, message_id: str) -> None:
-    """Store the platform's id of the message that shows a run's card."""
-    await change(tx, runs, runs.c.id == run_id, card_message_id=message_id)
-
-
 async def store_summary(
     tx: Transaction,
     run_id: str,

@@ -21,7 +21,18 @@ from bot.subagents.runner import LOST_AFTER_SECONDS
 from bot.subagents.wording import Outcome, shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, RunStatus
-from db import admission, outbox, run_messages, runs, sqlite, turns, users, workers
+from db import (
+    admission,
+    batches,
+    outbox,
+    run_cards,
+    run_messages,
+    runs,
+    sqlite,
+    turns,
+    users,
+    workers,
+)
 from db.database import Database, Transaction, is_connection_trouble
 from db.runs import Run
 
@@ -35,6 +46,8 @@ DEAD_AFTER = timedelta(seconds=10)
 OVERDUE = timedelta(seconds=10)
 #: A stop that no process has carried out within this time is carried out here.
 STOP_OVERDUE = timedelta(seconds=10)
+#: Time in which the final state of a card is drawn, if that failed or its process died.
+CARDS_DRAWN_FOR = timedelta(hours=1)
 LOST_AFTER = timedelta(seconds=LOST_AFTER_SECONDS)
 
 
@@ -217,10 +230,26 @@ class Upkeep:
         """Deliver announcements that are due, and close questions that have expired."""
         await self.announcements.sweep()
         await self.answers.expire()
+        await self.draw_cards()
         user = self.present()
         if user is not None:
             waiting = self.announcements.deliver_waiting(user)
             self.tasks.start(waiting, name="deliver waiting announcements")
+
+    async def draw_cards(self) -> None:
+        """Draw the cards of ended runs that do not show it: the process that drew them died."""
+        now = self.now()
+        async with self.database.snapshot() as tx:
+            left = await run_cards.not_drawn(
+                tx, self.platforms, since=now - CARDS_DRAWN_FOR, before=now - OVERDUE
+            )
+            owners = {run.user_id: await users.get(tx, run.user_id) for run in left}
+            batches_left = {run.batch_id or run.id: await batches.in_batch(tx, run) for run in left}
+        for run in left:
+            if owner := owners[run.user_id]:
+                batch = batches_left[run.batch_id or run.id]
+                same = [each for each in batch if each.card_message_id == run.card_message_id]
+                self.cards.track_batch(same, run, owner.identity)
 
     async def take_over(self) -> None:
         """Queue again the work of processes without a recent heartbeat.

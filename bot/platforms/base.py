@@ -241,6 +241,14 @@ def not_kept(_: str) -> None:
     """Ignore the id of a message that no process has to find again."""
 
 
+#: Called once the final state of a run is shown, or can never be shown.
+OnDrawn = Callable[[], None]
+
+
+def not_noted() -> None:
+    """Ignore that a final state is shown: no process has to draw it again."""
+
+
 class Outlet(MessageReader, Protocol):
     """Sends messages to the places of a platform, and reads there. A `worker` has outlets only."""
 
@@ -279,7 +287,9 @@ class Outlet(MessageReader, Protocol):
         """
         ...
 
-    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
+    def show_card(
+        self, card: RunCard, *, begun: OnBegun = not_kept, drawn: OnDrawn = not_noted
+    ) -> None:
         """Show or update a run card; the newest state wins, at the platform's rate. Never waits."""
         ...
 

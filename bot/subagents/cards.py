@@ -11,7 +11,7 @@ from bot.events import RunEnded, RunEvent, RunProgress, RunStarted, RunStatusCha
 from bot.platforms.base import CardStep, Outlet, RunCard
 from bot.tasks import Tasks
 from bot.values import Identity, StepState
-from db import runs
+from db import run_cards
 from db.database import Database, patiently
 from db.runs import Run
 
@@ -227,12 +227,20 @@ class ShownCards:
             storing = patiently(partial(self._store, card.run_id, message_id), seconds=inf)
             self.tasks.start(storing, name="store a card's id")
 
+        def drawn() -> None:
+            storing = patiently(partial(self._mark_drawn, card.run_id), seconds=inf)
+            self.tasks.start(storing, name="store that a card is drawn")
+
         try:
-            outlet.show_card(card, begun=begun)
+            outlet.show_card(card, begun=begun, drawn=drawn)
         except Exception:
             # A failure to show a card must not stop its run.
             log.exception("The card of run %s could not be shown", card.run_id)
 
     async def _store(self, run_id: str, message_id: str) -> None:
         async with self.database.transaction() as tx:
-            await runs.set_card(tx, run_id, message_id)
+            await run_cards.set_message(tx, run_id, message_id)
+
+    async def _mark_drawn(self, run_id: str) -> None:
+        async with self.database.transaction() as tx:
+            await run_cards.mark_drawn(tx, run_id)

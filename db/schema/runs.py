@@ -72,6 +72,8 @@ subagent_runs = Table(
     Column("begun_at", UtcDateTime),
     # The platform's id of the message that shows its card.
     Column("card_message_id", String(255), nullable=False, server_default=""),
+    # That message shows the run's final state, or can never show it.
+    Column("card_drawn", Boolean, nullable=False, server_default=text("false")),
     # Its user has answered: the run resumes as soon as a slot is free.
     Column("ready_at", UtcDateTime),
     Column("cancel_requested_at", UtcDateTime),
@@ -99,6 +101,12 @@ subagent_runs = Table(
     index_where("ix_subagent_runs_batch_id", "batch_id", "batch_id <> ''"),
     index_where("ix_subagent_runs_cancelled_by", "cancelled_by", "cancelled_by <> ''"),
     index_where("ix_subagent_runs_completed_at", "completed_at", "completed_at IS NOT NULL"),
+    Index(
+        "ix_subagent_runs_not_drawn",
+        "completed_at",
+        sqlite_where=text("card_message_id <> '' AND card_drawn = 0"),
+        postgresql_where=text("card_message_id <> '' AND NOT card_drawn"),
+    ),
     index_where("ix_subagent_runs_unarchived", "completed_at", "archived_at IS NULL"),
 )
 

@@ -13,10 +13,12 @@ from bot.platforms.base import (
     Confirmation,
     Delivered,
     OnBegun,
+    OnDrawn,
     OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
+    not_noted,
 )
 from bot.platforms.messages import PastMessage
 from bot.platforms.reading import ReadRequest
@@ -177,11 +179,15 @@ class FakeOutlet:
                 self.announcements.append(announcement)
         return Delivered((f"announcement-{len(self.announcements)}",))
 
-    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
+    def show_card(
+        self, card: RunCard, *, begun: OnBegun = not_kept, drawn: OnDrawn = not_noted
+    ) -> None:
         """Remember the card's newest state."""
         if not self.cards[card.run_id]:
             begun(card.message_id or f"card-{len(self.cards)}")
         self.cards[card.run_id].append(card)
+        if card.status.final:
+            drawn()
         self.stir()
 
     async def ask(self, confirmation: Confirmation) -> str:

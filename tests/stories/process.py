@@ -21,8 +21,10 @@ from bot.platforms.base import (
     Delivered,
     Incoming,
     OnBegun,
+    OnDrawn,
     RunCard,
     not_kept,
+    not_noted,
 )
 from bot.running import Bot
 from bot.values import Identity, Place, new_run_id
@@ -90,7 +92,9 @@ class TellingOutlet(FakeOutlet):
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         tell(event="told", user=user.account, text=text)
 
-    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
+    def show_card(
+        self, card: RunCard, *, begun: OnBegun = not_kept, drawn: OnDrawn = not_noted
+    ) -> None:
         tell(event="card", run=card.run_id, label=card.label, status=card.status, line=card.line)
 
 

@@ -1,4 +1,4 @@
-"""The results of a batch and their files survive a process that dies while it sends them."""
+"""The results, files and card of a batch survive a process that dies while it sends them."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -23,6 +23,7 @@ pytestmark = pytest.mark.timeout(180)
 TEXT = "UPDATE outbox SET status=?, maybe_repeated=?, text_delivered"
 #: Deletes the files of a run that were sent.
 FILES = "DELETE FROM run_files"
+ENDED = "2 of 2 ended"
 TASKS = ("Dig the north field", "Dig the south field")
 
 
@@ -44,6 +45,11 @@ def files(chat: Chat) -> list[str]:
     """Return the names of the files that the bot has sent."""
     found = [each for message, _, _ in chat.said() for each in message.files]
     return [each[0] if isinstance(each, tuple) else each.name for each in found]
+
+
+def cards(chat: Chat) -> list[str]:
+    """Return the messages that show the runs of the batch."""
+    return [text for _, text, _ in chat.said() if "2 sub-agents · " in text]
 
 
 async def delivered(url: str) -> None:
@@ -76,6 +82,7 @@ async def test_results_and_files_of_a_batch_survive_a_kill_in_order_and_repetiti
             await first.ended()
         async with bot():
             await delivered(sqlite_url)
+            await chat.until(lambda: len(cards(chat)) == 1 and ENDED in cards(chat)[0], "the end")
 
         texts = [text for _, text, _ in chat.said()]
         told = [text for text in texts if "Dug north." in text]

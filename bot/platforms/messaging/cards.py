@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Generic
 
 from bot.errors import DeliveryError
-from bot.platforms.base import OnBegun, RunCard
+from bot.platforms.base import OnBegun, OnDrawn, RunCard, not_noted
 from bot.platforms.messaging.live import DraftT, LiveMessage
 from bot.platforms.messaging.pacing import Pace, Paced
 from bot.platforms.messaging.texts import nested
@@ -115,6 +115,8 @@ class CardMessage(ABC, Generic[DraftT]):
         self._pauses = pauses
         self._cards: dict[str, RunCard] = {}
         self._begun: dict[str, OnBegun] = {}
+        #: Of the runs that have ended and whose final state is not shown yet.
+        self._drawn: dict[str, OnDrawn] = {}
         self._shown: tuple[str, bool] | None = None
         self._ended: Callable[[], object] = lambda: None
         self._paced = Paced(self._send, pace, tasks, name="update a run card")
@@ -133,25 +135,36 @@ class CardMessage(ABC, Generic[DraftT]):
         others = {self.message.message_id, ""}
         return len(self._cards) < MOST_RUNS and card.message_id in others
 
-    def show(self, card: RunCard, begun: OnBegun, ended: Callable[[], object]) -> None:
+    def show(
+        self,
+        card: RunCard,
+        begun: OnBegun,
+        ended: Callable[[], object],
+        drawn: OnDrawn = not_noted,
+    ) -> None:
         """Show a state, unless a newer one replaces it. Never waits.
 
         Args:
             card: The state of a run.
             begun: Called with the id of each message that shows the run.
             ended: Called after the attempts to show the final state of all runs.
+            drawn: Called once the final state of this run is shown, or can never be shown.
         """
         shown_already = card.run_id in self._cards
         self._cards[card.run_id] = card
         self._begun[card.run_id] = begun
+        if card.status.final:
+            self._drawn[card.run_id] = drawn
         message_id = self.message.message_id
         if message_id and not shown_already and message_id != card.message_id:
             begun(message_id)
         self.final = all(each.status.final for each in self._cards.values())
         self.message.begun = self._store
         self._ended = ended
-        if self.final and self._paced.refused:
-            ended()
+        if self._paced.refused:
+            self._note_drawn((card,))
+            if self.final:
+                ended()
         self._paced.put(tuple(self._cards.values()))
 
     def _store(self, message_id: str) -> None:
@@ -169,6 +182,13 @@ class CardMessage(ABC, Generic[DraftT]):
         if (shown := (text, _is_over(cards))) != self._shown:
             await self.message.show(draft)
             self._shown = shown
+        self._note_drawn(cards)
+
+    def _note_drawn(self, cards: Sequence[RunCard]) -> None:
+        """Report each final state that is shown, or can never be shown, once."""
+        for card in cards:
+            if card.status.final and (drawn := self._drawn.pop(card.run_id, None)):
+                drawn()
 
     async def _send(self, cards: Sequence[RunCard]) -> None:
         """Draw the states, the final ones in several attempts."""
@@ -185,6 +205,10 @@ class CardMessage(ABC, Generic[DraftT]):
                     return
                 await asyncio.sleep(pause)
             await self.draw(cards)
+        except DeliveryError as error:
+            if error.permanent:
+                self._note_drawn(cards)
+            raise
         finally:
             if over:
                 self._ended()

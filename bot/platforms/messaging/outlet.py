@@ -16,9 +16,11 @@ from bot.platforms.base import (
     Confirmation,
     Delivered,
     OnBegun,
+    OnDrawn,
     OutgoingFile,
     RunCard,
     not_kept,
+    not_noted,
 )
 from bot.platforms.messaging.cards import CardMessage
 from bot.platforms.messaging.live import GrowingReply
@@ -190,7 +192,9 @@ class MessagingOutlet(PlaceOnly, ABC):
         except (DeliveryError, TimeoutError) as error:
             log.info("It was not shown that a message was received: %s", error)
 
-    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
+    def show_card(
+        self, card: RunCard, *, begun: OnBegun = not_kept, drawn: OnDrawn = not_noted
+    ) -> None:
         """Show or update a run card; the newest state wins, at the platform's rate. Never waits."""
         shown = self._cards.get(card.run_id) or self._batches.get(card.batch)
         if shown is None or not (card.run_id in shown.runs or shown.takes(card)):
@@ -202,7 +206,7 @@ class MessagingOutlet(PlaceOnly, ABC):
             self._batches[card.batch] = shown
             for oldest in list(self._batches)[:-MOST_BATCHES]:
                 del self._batches[oldest]
-        shown.show(card, begun, ended=partial(self._forget, shown))
+        shown.show(card, begun, ended=partial(self._forget, shown), drawn=drawn)
 
     def _watch(self, place: Place, reply: ReplyT) -> ReplyT:
         """Let a reply of a turn end below the cards that are posted in its place meanwhile."""

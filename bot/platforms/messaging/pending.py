@@ -10,12 +10,14 @@ from bot.platforms.base import (
     Confirmation,
     Delivered,
     OnBegun,
+    OnDrawn,
     OutgoingFile,
     Outlet,
     ReplyStream,
     RunCard,
     Settlement,
     not_kept,
+    not_noted,
 )
 from bot.platforms.messages import PastMessage
 from bot.platforms.reading import ReadRequest
@@ -81,10 +83,12 @@ class PendingOutlet:
             raise DeliveryError(NOT_OPEN)
         return await self._outlet.announce(announcement)
 
-    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
+    def show_card(
+        self, card: RunCard, *, begun: OnBegun = not_kept, drawn: OnDrawn = not_noted
+    ) -> None:
         """Show or update a run card. Never waits."""
         if self._outlet is not None:
-            self._outlet.show_card(card, begun=begun)
+            self._outlet.show_card(card, begun=begun, drawn=drawn)
 
     async def ask(self, confirmation: Confirmation) -> str:
         """Ask the owner a question, once the platform is open.

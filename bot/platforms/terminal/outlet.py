@@ -11,10 +11,12 @@ from bot.platforms.base import (
     Confirmation,
     Delivered,
     OnBegun,
+    OnDrawn,
     OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
+    not_noted,
 )
 from bot.platforms.messages import PastMessage
 from bot.platforms.reading import PlaceOnly
@@ -100,7 +102,9 @@ class TerminalOutlet(PlaceOnly):
             self._state.announced(run_id)
         return Delivered((announcement.key,))
 
-    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
+    def show_card(
+        self, card: RunCard, *, begun: OnBegun = not_kept, drawn: OnDrawn = not_noted
+    ) -> None:
         """Show or update a run card."""
         self._state.move_card(card)
 
