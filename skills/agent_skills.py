@@ -12,7 +12,7 @@ from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings, AgentSkillsSettings
 from bot.catalog.skill_files import list_files, read_file
 from bot.catalog.skills import SkillCatalog, listed
-from skills.base import Audience, Effects, Reach, Skill, ToolContext, ToolError, tool
+from skills.base import Skill, ToolContext, ToolError, reads_here
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 
 log = logging.getLogger(__name__)
@@ -30,13 +30,7 @@ def build(folders: SkillCatalog, *, page_characters: int) -> Skill:
     """
     page = max(100, page_characters - HEAD_CHARACTERS)
 
-    @tool(
-        effects=Effects.NONE,
-        foreign=False,
-        private=False,
-        audience=Audience.PLACE,
-        reach=Reach.READS_HERE,
-    )
+    @reads_here(foreign=False, private=False)
     async def skill_read(
         context: ToolContext,
         name: Annotated[str, "The skill; without it all skills are listed"] = "",

@@ -3,22 +3,14 @@
 from typing import Annotated
 
 from bot.subagents.limits import SubagentSettings
-from skills.base import Audience, Effects, Reach, ToolContext, tool
+from skills.base import ToolContext, changes_own
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 
 #: The question has its own deadline, and the clock of the run is paused meanwhile.
 _BACKSTOP_SECONDS = 6 * 3600.0
 
 
-@tool(
-    effects=Effects.REPEATABLE,
-    auto_approved=True,
-    timeout_seconds=_BACKSTOP_SECONDS,
-    foreign=False,
-    private=False,
-    audience=Audience.PLACE,
-    reach=Reach.CHANGES_OWN,
-)
+@changes_own(timeout_seconds=_BACKSTOP_SECONDS)
 async def ask_user(
     context: ToolContext,
     question: Annotated[str, "One clear question, with what they must know to answer it."],

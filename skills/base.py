@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypedDict, Unpack, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -301,6 +302,20 @@ def tool(
         )
 
     return decorate
+
+
+#: The decorator of a tool that reads what belongs to its place.
+reads_here = partial(tool, effects=Effects.NONE, audience=Audience.PLACE, reach=Reach.READS_HERE)
+#: The decorator of a tool that changes only what belongs to its own work.
+changes_own = partial(
+    tool,
+    effects=Effects.REPEATABLE,
+    auto_approved=True,
+    foreign=False,
+    private=False,
+    audience=Audience.PLACE,
+    reach=Reach.CHANGES_OWN,
+)
 
 
 def _arguments_of(function: Callable[..., Awaitable[str]]) -> type[BaseModel]:

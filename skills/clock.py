@@ -4,7 +4,7 @@ from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from bot.agent.settings import AgentSettings
-from skills.base import Audience, Effects, Reach, Skill, ToolContext, ToolError, tool
+from skills.base import Skill, ToolContext, ToolError, reads_here
 from skills.declaration import SkillDeclaration
 
 
@@ -12,13 +12,7 @@ def build(zone: str) -> Skill:
     """Return the skill that tells the time, by default in this zone."""
     default = zone
 
-    @tool(
-        effects=Effects.NONE,
-        foreign=False,
-        private=False,
-        audience=Audience.PLACE,
-        reach=Reach.READS_HERE,
-    )
+    @reads_here(foreign=False, private=False)
     async def current_time(
         context: ToolContext,
         zone: Annotated[str, "Such as Europe/Paris"] = default,

@@ -12,7 +12,8 @@ from typing import Any
 from bot.values import SkillSettings
 
 _DECLARED = re.compile(r"^SKILL\b", re.MULTILINE)
-_MAKES_TOOLS = re.compile(r"(?:partial\()?tool[(,]")
+_DECORATORS = ("tool", "reads_here", "changes_own")
+_MAKES_TOOLS = re.compile(rf"(?:partial\()?(?:{'|'.join(_DECORATORS)})[(,]")
 
 
 def modules() -> tuple[str, ...]:
@@ -73,7 +74,7 @@ def _names_in(source: str) -> Iterator[str]:
     # A module may give its decorator a name: `reads = tool(...)`, `writes = partial(tool, ...)`.
     made = [each for each in nodes if isinstance(each, ast.Assign)]
     of_tools = [each for each in made if _MAKES_TOOLS.match(ast.unparse(each.value))]
-    decorators = {"tool", *(ast.unparse(name) for each in of_tools for name in each.targets)}
+    decorators = {*_DECORATORS, *(ast.unparse(name) for each in of_tools for name in each.targets)}
     for node in nodes:
         if isinstance(node, ast.AsyncFunctionDef):
             calls = (

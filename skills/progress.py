@@ -2,18 +2,11 @@
 
 from typing import Annotated
 
-from skills.base import Audience, Effects, Reach, ToolContext, tool
+from skills.base import ToolContext, changes_own
 from skills.declaration import SkillDeclaration, SkillParts
 
 
-@tool(
-    effects=Effects.REPEATABLE,
-    auto_approved=True,
-    foreign=False,
-    private=False,
-    audience=Audience.PLACE,
-    reach=Reach.CHANGES_OWN,
-)
+@changes_own()
 async def report_progress(
     context: ToolContext,
     message: Annotated[str, "One short sentence"],

@@ -2,13 +2,12 @@
 
 import asyncio
 import json
-from functools import partial
 
 from bot.agent.sanitizer import stored
 from bot.values import Clock
 from db import scratch
 from db.database import Database
-from skills.base import Audience, Effects, Reach, Tool, ToolContext, ToolError, tool
+from skills.base import Tool, ToolContext, ToolError, changes_own, reads_here
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 
 #: The result of reading a missing key.
@@ -17,43 +16,26 @@ MISSING = "null"
 
 def build(database: Database, now: Clock) -> tuple[Tool, ...]:
     """Return the tools. Runs are given them; they are not registered."""
-    reads = tool(
-        effects=Effects.NONE,
-        foreign=True,
-        private=True,
-        audience=Audience.PLACE,
-        reach=Reach.READS_HERE,
-    )
-    writes = partial(
-        tool,
-        effects=Effects.REPEATABLE,
-        auto_approved=True,
-        foreign=False,
-        private=False,
-        audience=Audience.PLACE,
-        reach=Reach.CHANGES_OWN,
-    )
+    reads = reads_here(foreign=True, private=True)
 
-    @writes()
+    @changes_own()
     async def scratch_set(context: ToolContext, key: str, value: str) -> str:
         """Keep a text for yourself while you work."""
         text, name = await asyncio.to_thread(stored, value), stored(key)
-        async with database.transaction() as tx:
-            await scratch.write(tx, _run(context), name, text, now())
+        await database.write(scratch.write, _run(context), name, text, now())
         return "Kept."
 
     @reads
     async def scratch_get(context: ToolContext, key: str) -> str:
         """Read what you kept; `null` if there is nothing."""
-        async with database.snapshot() as tx:
-            value = await scratch.read(tx, _run(context), stored(key))
+        value = await database.read(scratch.read, _run(context), stored(key))
         return MISSING if value is None else value
 
     @reads
     async def scratch_list(context: ToolContext) -> str:
         """List the keys under which you kept something."""
-        async with database.snapshot() as tx:
-            return json.dumps(await scratch.keys(tx, _run(context)), ensure_ascii=False)
+        keys = await database.read(scratch.keys, _run(context))
+        return json.dumps(keys, ensure_ascii=False)
 
     return scratch_set, scratch_get, scratch_list
 

@@ -12,7 +12,18 @@ from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller, Run, RunRequest, Spawned
 from bot.values import Json, short
-from skills.base import Audience, Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import (
+    Audience,
+    Effects,
+    Reach,
+    Skill,
+    Tool,
+    ToolContext,
+    ToolError,
+    changes_own,
+    reads_here,
+    tool,
+)
 from skills.declaration import BotServices, SkillDeclaration
 
 GUIDE = """\
@@ -55,15 +66,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
     def agent_meant(arguments: Json) -> tuple[str, ...]:
         return (manager.planner.agent_meant(arguments.get("agent")),)
 
-    starts = partial(
-        tool,
-        main_agent_only=True,
-        effects=Effects.REPEATABLE,
-        auto_approved=True,
-        subjects=agent_meant,
-        audience=Audience.PLACE,
-        reach=Reach.CHANGES_OWN,
-    )
+    starts = partial(changes_own, main_agent_only=True, subjects=agent_meant)
 
     @starts(timeout_seconds=manager.longest_wait_seconds, foreign=True, private=True)
     async def delegate_to_subagent(
@@ -84,7 +87,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
         )
         return await manager.delegate(request, Caller.of(context))
 
-    @starts(foreign=False, private=False)
+    @starts()
     async def sessions_spawn(  # noqa: PLR0913, PLR0917 - what a model may say about a run
         call: ToolContext,
         task: Annotated[str, "With everything needed to do it"],
@@ -134,14 +137,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
 
 
 def _watching(records: Records) -> tuple[Tool, ...]:
-    reads = tool(
-        main_agent_only=True,
-        effects=Effects.NONE,
-        foreign=True,
-        private=True,
-        audience=Audience.PLACE,
-        reach=Reach.READS_HERE,
-    )
+    reads = reads_here(main_agent_only=True, foreign=True, private=True)
 
     @reads
     async def sessions_list(context: ToolContext) -> str:

@@ -8,7 +8,7 @@ from bot.agent.sanitizer import escape_for_model, one_line, stored
 from db import todos
 from db.database import Database
 from db.todos import Todo, progress
-from skills.base import Audience, Effects, Reach, Skill, ToolContext, ToolError, tool
+from skills.base import Audience, Skill, ToolContext, ToolError, changes_own, reads_here
 from skills.declaration import SkillDeclaration
 
 MOST_ITEMS = 50
@@ -32,14 +32,7 @@ class TodoItem(BaseModel):
 def build(database: Database) -> Skill:
     """Return the skill that stores lists in this database."""
 
-    @tool(
-        effects=Effects.REPEATABLE,
-        auto_approved=True,
-        foreign=False,
-        private=False,
-        audience=Audience.TURN,
-        reach=Reach.CHANGES_OWN,
-    )
+    @changes_own(audience=Audience.TURN)
     async def todo_write(context: ToolContext, items: list[TodoItem]) -> str:
         """Write your whole list of things to do, in place of the one before; [] clears it."""
         if len(items) > MOST_ITEMS:
@@ -49,25 +42,17 @@ def build(database: Database) -> Skill:
         found = [Todo(one_line(stored(i.text), MOST_CHARACTERS), i.status) for i in items]
         if not all(item.text for item in found):
             raise ToolError("An item of the list is empty: say what is to be done.")
-        async with database.transaction() as tx:
-            await todos.write(tx, _list(context), context.user.key, found, context.now())
+        await database.write(todos.write, _list(context), context.user.key, found, context.now())
         if not found:
             return "The list is cleared."
         # A run shows the list on its card; the main agent has no card.
         await context.report(summary(found))
         return f"Written: {progress(found)}."
 
-    @tool(
-        effects=Effects.NONE,
-        foreign=True,
-        private=True,
-        audience=Audience.TURN,
-        reach=Reach.READS_HERE,
-    )
+    @reads_here(foreign=True, private=True, audience=Audience.TURN)
     async def todo_read(context: ToolContext) -> str:
         """Read your list of things to do."""
-        async with database.snapshot() as tx:
-            found = await todos.read(tx, _list(context), context.user.key)
+        found = await database.read(todos.read, _list(context), context.user.key)
         if not found:
             return "The list is empty."
         lines = [f"{_MARKS[item.status]} {item.text}" for item in found]

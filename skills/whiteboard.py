@@ -14,7 +14,7 @@ from bot.values import Clock, Json, short
 from db import changes, whiteboard
 from db.database import Database, Transaction
 from db.whiteboard import MOST_CHARACTERS
-from skills.base import Audience, Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Reach, Skill, Tool, ToolContext, ToolError, changes_own, reads_here
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 
 #: The result of reading a missing key.
@@ -52,13 +52,11 @@ class Boards:
 
     async def read(self, board: str, key: str) -> str | None:
         """Return the value under a key."""
-        async with self._database.snapshot() as tx:
-            return await whiteboard.read(tx, board, stored(key))
+        return await self._database.read(whiteboard.read, board, stored(key))
 
     async def listed(self, board: str) -> str:
         """Return all keys with the beginnings of their values, as lines of JSON."""
-        async with self._database.snapshot() as tx:
-            entries = await whiteboard.entries(tx, board)
+        entries = await self._database.read(whiteboard.entries, board)
         rows = [json.dumps(asdict(entry), ensure_ascii=False) for entry in entries]
         return "\n".join(rows) or "The whiteboard is empty."
 
@@ -241,24 +239,8 @@ def _decorators(
             # The call itself reports the problem with the run or the key.
             return Reach.CHANGES_OWN
 
-    reads = tool(
-        main_agent_only=main_agent_only,
-        effects=Effects.NONE,
-        foreign=True,
-        private=True,
-        audience=Audience.PLACE,
-        reach=Reach.READS_HERE,
-    )
-    writes = tool(
-        main_agent_only=main_agent_only,
-        effects=Effects.REPEATABLE,
-        auto_approved=True,
-        foreign=False,
-        private=False,
-        audience=Audience.PLACE,
-        reach=Reach.DESTROYS,
-        reach_of=reach_of,
-    )
+    reads = reads_here(main_agent_only=main_agent_only, foreign=True, private=True)
+    writes = changes_own(main_agent_only=main_agent_only, reach=Reach.DESTROYS, reach_of=reach_of)
     return reads, writes
 
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from skills import discovery
+from skills import base, discovery
 from tests.house import ROOT
 
 FOLDER = ROOT / "docs/skills"
@@ -45,17 +45,20 @@ class DecoratedTool:
 def tools_in(path: Path) -> Iterator[DecoratedTool]:
     """Yield the tools of a module.
 
-    A decorator may have a name of its own: `reads = tool(...)`, `writes = partial(tool, ...)`.
+    A decorator may have a name of its own, there or in `skills.base`: `reads = tool(...)`,
+    `writes = partial(tool, ...)`.
     """
     nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
     named: dict[str, dict[str, ast.expr]] = {"tool": {}}
-    for node in nodes:
-        if isinstance(node, ast.Assign) and re.match(
-            r"(partial\()?tool[,(]", text := ast.unparse(node.value)
-        ):
+    shared = Path(base.__file__)
+    for node in [*ast.parse(shared.read_text("utf-8")).body * (path != shared), *nodes]:
+        if not isinstance(node, ast.Assign):
+            continue
+        made = re.match(r"(?:partial\()?(\w+)[,(]", ast.unparse(node.value))
+        if made and made[1] in named:
             (name,) = (ast.unparse(target) for target in node.targets)
-            assert name not in named, f"{path} names two decorators {name}: {text}"
-            named[name] = _keywords(node.value)
+            assert name not in named, f"{path} names two decorators {name}"
+            named[name] = named[made[1]] | _keywords(node.value)
     for node in nodes:
         if not isinstance(node, ast.AsyncFunctionDef):
             continue

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from bot.agent.messages import ToolCall, estimate_tokens
 from bot.values import Json
-from skills.base import Audience, Effects, Reach, Tool, ToolContext, ToolError, tool
+from skills.base import Tool, ToolContext, ToolError, reads_here
 
 FIND_TOOLS, FIND_AGENTS, USE_TOOL = "find_tools", "find_agents", "use_tool"
 
@@ -101,14 +101,7 @@ def tokens_of(tool: Tool) -> int:
 
 
 def _find_tools(hidden: Mapping[str, Tool]) -> Tool:
-    @tool(
-        name=FIND_TOOLS,
-        effects=Effects.NONE,
-        foreign=False,
-        private=False,
-        audience=Audience.PLACE,
-        reach=Reach.READS_HERE,
-    )
+    @reads_here(name=FIND_TOOLS, foreign=False, private=False)
     async def find_tools(
         context: ToolContext,
         query: Annotated[str, "What is to be done, in English words"],
@@ -133,14 +126,7 @@ def _find_tools(hidden: Mapping[str, Tool]) -> Tool:
 
 
 def _find_agents(agents: Mapping[str, str]) -> Tool:
-    @tool(
-        name=FIND_AGENTS,
-        effects=Effects.NONE,
-        foreign=False,
-        private=False,
-        audience=Audience.PLACE,
-        reach=Reach.READS_HERE,
-    )
+    @reads_here(name=FIND_AGENTS, foreign=False, private=False)
     async def find_agents(
         _: ToolContext,
         query: Annotated[str, "The kind of work, in English words"],
@@ -158,14 +144,7 @@ def _find_agents(agents: Mapping[str, str]) -> Tool:
 
 
 def _use_tool() -> Tool:
-    @tool(
-        name=USE_TOOL,
-        effects=Effects.NONE,
-        foreign=False,
-        private=False,
-        audience=Audience.PLACE,
-        reach=Reach.READS_HERE,
-    )
+    @reads_here(name=USE_TOOL, foreign=False, private=False)
     async def use_tool(
         _: ToolContext,
         name: Annotated[str, Field(max_length=100), f"A name from {FIND_TOOLS}"],

@@ -1,7 +1,6 @@
 """Reading the files that users attach to their messages: PDF, Word, Excel, PowerPoint, archives."""
 
 import asyncio
-from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -10,7 +9,7 @@ from bot.disk import spoken
 from bot.errors import BotError
 from bot.run_texts import counted
 from skills.attachments.reader import AT_ONCE, SECONDS, AttachmentReader
-from skills.base import Audience, Effects, Reach, Skill, ToolContext, ToolError, tool
+from skills.base import Skill, ToolContext, ToolError, reads_here
 from skills.declaration import BotServices, SkillDeclaration
 
 #: Characters of a result.
@@ -19,16 +18,8 @@ WINDOW = 12_000
 
 def build(reader: AttachmentReader) -> Skill:
     """Return the skill that reads attached files."""
-    reads = partial(
-        tool,
-        effects=Effects.NONE,
-        foreign=True,
-        private=True,
-        audience=Audience.PLACE,
-        reach=Reach.READS_HERE,
-    )
 
-    @reads(timeout_seconds=SECONDS + 15)
+    @reads_here(timeout_seconds=SECONDS + 15, foreign=True, private=True)
     async def attachment_read(
         context: ToolContext,
         name: Annotated[str, "Empty to list the attached files"] = "",
