@@ -140,8 +140,7 @@ async def _found(config: Config, database: Database | None, user: Identity) -> P
     if database is None:
         raise nothing
     data = personal_copies(config, database, {}, (), utc_now).data
-    async with database.snapshot() as tx:
-        alive = await workers.alive(tx, DEAD_AFTER)
+    alive = await database.read(workers.alive, DEAD_AFTER)
     data = replace(data, at_work=lambda: bool(alive))
     if not await data.is_known(user):
         raise nothing
@@ -149,12 +148,11 @@ async def _found(config: Config, database: Database | None, user: Identity) -> P
 
 
 async def _audit(data: PersonalData, action: str, user: Identity, name: str) -> None:
-    async with data.database.transaction() as tx:
-        await workers.note(
-            tx,
-            user_id=Identity("terminal", "", name).key,
-            action=action,
-            subject=user.key,
-            detail="on the console",
-            now=data.now(),
-        )
+    await data.database.write(
+        workers.note,
+        user_id=Identity("terminal", "", name).key,
+        action=action,
+        subject=user.key,
+        detail="on the console",
+        now=data.now(),
+    )

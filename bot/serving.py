@@ -223,8 +223,9 @@ class Services:
         # Stored for `doctor`, which is another process.
         reason = without_secrets(str(service.ended))
         try:
-            async with bot.database.transaction() as tx:
-                await workers.end_platform(tx, bot.upkeep.worker_id, service.key, reason)
+            await bot.database.write(
+                workers.end_platform, bot.upkeep.worker_id, service.key, reason
+            )
         except (BotError, DBAPIError, OSError) as error:
             log.warning("That %s has ended is not stored: %s", service.name, error)
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from sqlalchemy import event, text
 from sqlalchemy.engine import URL, make_url
@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 
 #: Passed to query modules: a connection inside a transaction, which they must not end.
 Transaction = AsyncConnection
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 BUSY_TIMEOUT_SECONDS = 5
 ASK_AGAIN_SECONDS = 0.01
@@ -221,6 +224,28 @@ class Database:
                 )
             yield connection
 
+    async def read(
+        self,
+        query: Callable[Concatenate[Transaction, P], Awaitable[Result]],
+        /,
+        *args: P.args,
+        **named: P.kwargs,
+    ) -> Result:
+        """Return the result of a query that is alone in its `snapshot`."""
+        async with self.snapshot() as tx:
+            return await query(tx, *args, **named)
+
+    async def write(
+        self,
+        query: Callable[Concatenate[Transaction, P], Awaitable[Result]],
+        /,
+        *args: P.args,
+        **named: P.kwargs,
+    ) -> Result:
+        """Return the result of a query that is alone in its `transaction`."""
+        async with self.transaction() as tx:
+            return await query(tx, *args, **named)
+
     def connections_in_use(self) -> int:
         """Return the number of connections that are checked out."""
         engines = {each for each in (self._writer, self._reader, self._reserved) if each}
@@ -230,8 +255,6 @@ class Database:
 PATIENCE_SECONDS = 60.0
 #: Longest backoff.
 LONGEST_PAUSE_SECONDS = 5.0
-
-Result = TypeVar("Result")
 
 
 async def patiently(

@@ -250,8 +250,7 @@ class StepWriter:
                     return mine
             except IntegrityError:
                 # This very step may have been committed before the connection broke.
-                async with self._database.snapshot() as tx:
-                    rows = await load(tx, step.work_id)
+                rows = await self._database.read(load, step.work_id)
                 return (step.seq, step.kind, json.loads(to_json(step.body))) in rows
 
         try:

@@ -94,8 +94,9 @@ def _remembering(database: Database) -> tuple[Tool, Tool]:
     ) -> str:
         """Remember a fact that the user told you, in their own words."""
         text = _cleaned(text)
-        async with database.snapshot() as tx:
-            said = await said_by(tx, context.user.key, context.conversation_id, limit=MESSAGES_BACK)
+        said = await database.read(
+            said_by, context.user.key, context.conversation_id, limit=MESSAGES_BACK
+        )
         own = ((found, unquoted(words)) for found, words in said)
         message_id = next((found for found, words in own if contains_words(text, words)), None)
         if message_id is None:
@@ -139,8 +140,7 @@ def _recalling(database: Database) -> tuple[Tool, Tool]:
         query: Annotated[str | None, "Everything if left out"] = None,
     ) -> str:
         """Look up what you remember of the user, and where it comes from."""
-        async with database.snapshot() as tx:
-            found = await MEMORIES.newest(tx, context.user.key)
+        found = await database.read(MEMORIES.newest, context.user.key)
         if query and query.strip():
             found = fitting(found, one_line(query, 1000))
         if not found:

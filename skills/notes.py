@@ -84,8 +84,7 @@ def _tools(database: Database) -> tuple[Tool, ...]:
     ) -> str:
         """Find the user's notes by their words, best first; long ones as excerpts."""
         asked = one_line(query, 1000)
-        async with database.snapshot() as tx:
-            found = await search_notes(tx, context.user.key, asked, limit=limit)
+        found = await database.read(search_notes, context.user.key, asked, limit=limit)
         if not found:
             return "No note fits. Try other words, or see note_list."
         words = words_of(asked)
@@ -108,8 +107,7 @@ def _tools(database: Database) -> tuple[Tool, ...]:
     @reads
     async def note_read(context: ToolContext, number: _Number) -> str:
         """Read a whole note."""
-        async with database.snapshot() as tx:
-            note = await NOTES.get(tx, context.user.key, number)
+        note = await database.read(NOTES.get, context.user.key, number)
         if note is None:
             raise ToolError(STORE.missing(number))
         return await asyncio.to_thread(_spelled, {note: note.text})

@@ -28,8 +28,7 @@ class SkillStore:
 
     async def get(self, key: str) -> Any:
         """Return the value under a key; `None` if there is none."""
-        async with self._database.snapshot() as tx:
-            return await skill_data.get(tx, self._skill, key)
+        return await self._database.read(skill_data.get, self._skill, key)
 
     async def set(self, key: str, value: Any) -> None:
         """Store a value under a key; it replaces the one before.
@@ -46,10 +45,9 @@ class SkillStore:
             raise ToolError(f"What belongs under {key!r:.50} is no JSON document.") from None
         if "\\u0000" in text.replace("\\\\", ""):
             raise ToolError(f"What belongs under {key!r:.50} has a NUL character: leave it out.")
-        async with self._database.transaction() as tx:
-            stored = await skill_data.put(
-                tx, self._skill, key, value, size=len(text), now=self._now()
-            )
+        stored = await self._database.write(
+            skill_data.put, self._skill, key, value, size=len(text), now=self._now()
+        )
         if not stored:
             raise ToolError(
                 f"The skill {self._skill} may store {MOST_KEYS:,} keys and {MOST_CHARACTERS:,} "
@@ -58,11 +56,9 @@ class SkillStore:
 
     async def delete(self, key: str) -> bool:
         """Delete a key; return True if it existed."""
-        async with self._database.transaction() as tx:
-            return await skill_data.remove(tx, self._skill, key)
+        return await self._database.write(skill_data.remove, self._skill, key)
 
     async def list(self, prefix: str = "") -> list[str]:
         """Return the keys that begin with a prefix, sorted."""
-        async with self._database.snapshot() as tx:
-            found = await skill_data.keys(tx, self._skill)
+        found = await self._database.read(skill_data.keys, self._skill)
         return [key for key in found if key.startswith(prefix)]

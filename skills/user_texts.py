@@ -86,8 +86,7 @@ class TextStore(Generic[Text]):
 
     async def reach(self, database: Database, context: ToolContext, _: Json) -> Reach:
         """Return the reach of deleting a text: it may push others out of the undo store."""
-        async with database.snapshot() as tx:
-            has_room = await changes.has_room(tx, context.user.key, self.kind)
+        has_room = await database.read(changes.has_room, context.user.key, self.kind)
         return Reach.CHANGES_OWN if has_room else Reach.DESTROYS
 
     def missing(self, number: int) -> str:

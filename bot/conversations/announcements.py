@@ -201,8 +201,7 @@ class Announcements:
 
     async def deliver_waiting(self, user: Identity) -> None:
         """Deliver, in order, the items that waited for this user to be present."""
-        async with self.database.snapshot() as tx:
-            keys = await outbox.waiting_for(tx, user.key)
+        keys = await self.database.read(outbox.waiting_for, user.key)
         for key in keys:
             await self.deliver(key)
 

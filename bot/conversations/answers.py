@@ -58,8 +58,7 @@ class Answers:
         Returns:
             The reply; `None` if the event was stored before.
         """
-        async with self.database.snapshot() as tx:
-            question = await run_questions.get(tx, asked)
+        question = await self.database.read(run_questions.get, asked)
         if question is None:
             if choice not in {YES.key, NO.key, FOR_A_DAY.key}:
                 return GONE_REPLY
@@ -138,14 +137,12 @@ class Answers:
         known = [at for at in asked if at is not None]
         if not known:
             return False
-        async with self.database.snapshot() as tx:
-            return await shared_threads.spoken_since(tx, user, place, max(known))
+        return await self.database.read(shared_threads.spoken_since, user, place, max(known))
 
     async def expire(self) -> None:
         """Close the questions that were not answered in time; no answer counts as no."""
         await self.approvals.expire()
-        async with self.database.transaction() as tx:
-            over = await run_questions.expire(tx, self.now())
+        over = await self.database.write(run_questions.expire, self.now())
         for run_id in over:
             self.notify(run_id)
 
@@ -172,10 +169,9 @@ class Answers:
         for look in range(SHOWN_LOOKS):
             if look:
                 await asyncio.sleep(SHOWN_SECONDS)
-            async with self.database.snapshot() as tx:
-                found, soon = await run_questions.open_in(
-                    tx, user.key, place, self.now(), reply_to=reply_to
-                )
+            found, soon = await self.database.read(
+                run_questions.open_in, user.key, place, self.now(), reply_to=reply_to
+            )
             if not soon:
                 break
         return found

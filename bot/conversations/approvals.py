@@ -136,8 +136,7 @@ class Approvals:
         except Exception:
             await self._deny(approval)
             raise
-        async with self.database.transaction() as tx:
-            await approvals.show(tx, approval.id, self.now(), message_id=shown_as)
+        await self.database.write(approvals.show, approval.id, self.now(), message_id=shown_as)
         return {
             "status": "confirmation_asked",
             "note": "The user has been asked. If they say yes, it is done and you are given the "
@@ -195,8 +194,7 @@ class Approvals:
             The reply; `None` if the event was stored before.
         """
         yes = choice != NO.key
-        async with self.database.snapshot() as tx:
-            approval = await approvals.get(tx, approval_id)
+        approval = await self.database.read(approvals.get, approval_id)
         scope = scope_of(Caller.of_user(user, role))
         if approval is None or not scope.covers(approval.user_id):
             return GONE_REPLY
@@ -249,8 +247,7 @@ class Approvals:
 
     async def waiting(self, user: Identity, place: Place) -> list[Waiting]:
         """Return the open questions to this user in this place, newest first."""
-        async with self.database.snapshot() as tx:
-            found = await approvals.open_for(tx, user.key, place, self.now())
+        found = await self.database.read(approvals.open_for, user.key, place, self.now())
         return [
             Waiting(item.id, _briefly(item), item.asked_at, item.context.get("message_id", ""))
             for item in found
@@ -258,17 +255,15 @@ class Approvals:
 
     async def expire(self) -> None:
         """Close the expired questions; no answer counts as no."""
-        async with self.database.transaction() as tx:
-            over = await approvals.expire(tx, self.now())
+        over = await self.database.write(approvals.expire, self.now())
         for approval in over:
             await self._remember(approval, "The user did not answer in time; it was not done.")
 
     async def _deny(self, approval: Approval) -> None:
         """Close a question that was not shown, so that it cannot be answered."""
-        async with self.database.transaction() as tx:
-            await approvals.answer(
-                tx, approval.id, status="denied", by=approval.user_id, now=self.now()
-            )
+        await self.database.write(
+            approvals.answer, approval.id, status="denied", by=approval.user_id, now=self.now()
+        )
 
     def _is_as_shown(self, approval: Approval) -> bool:
         """Return True if the tools still exist and the calls are those that were shown."""
@@ -319,8 +314,9 @@ class Approvals:
             return
         said = f"{_briefly(approval)} was asked of the user. {text}"
         note = f"[{escape_for_model(said)}]"
-        async with self.database.transaction() as tx:
-            await conversations.say(tx, conversation_id, role="result", text=note, now=self.now())
+        await self.database.write(
+            conversations.say, conversation_id, role="result", text=note, now=self.now()
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,9 @@ async def model(call: CommandCall) -> CommandReply:
     """Show the models, or choose one for the conversation."""
     bot, caller, name = call.bot, call.caller, call.get("name")
     if not name:
-        async with bot.database.snapshot() as tx:
-            earlier = await conversations.model_of(tx, caller.conversation_id, caller.user)
+        earlier = await bot.database.read(
+            conversations.model_of, caller.conversation_id, caller.user
+        )
         chosen = bot.models.kept(earlier)
         lines = [
             f"- `{each}`" + " ← answers here" * (each == chosen) for each in bot.models.names()
@@ -139,8 +140,7 @@ async def grants_(call: CommandCall) -> CommandReply:
         name = one_line(tool, 60)
         text = f"From now on I ask again: {name}." if there else f"You have not allowed {name}."
         return CommandReply(text=text, failed=not there, private=True)
-    async with bot.database.snapshot() as tx:
-        found = await grants.given(tx, caller.user.key, bot.now())
+    found = await bot.database.read(grants.given, caller.user.key, bot.now())
     if not found:
         return CommandReply(text="You have allowed nothing beyond a single call.", private=True)
     lines = [f"- `{name}`, until {until:%d %b %H:%M} UTC" for name, until in sorted(found.items())]

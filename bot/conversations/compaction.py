@@ -98,15 +98,14 @@ class Compaction:
         summary = plain(answer.text, limit=None).strip()
         if not summary:
             return answer.usage
-        async with self.database.transaction() as tx:
-            await stored.put_summary(
-                tx,
-                turn.conversation_id,
-                summary,
-                behind=older[-1][0],
-                foreign=any(item.foreign or item.author_number for item, _ in older),
-                now=self.now(),
-            )
+        await self.database.write(
+            stored.put_summary,
+            turn.conversation_id,
+            summary,
+            behind=older[-1][0],
+            foreign=any(item.foreign or item.author_number for item, _ in older),
+            now=self.now(),
+        )
         return answer.usage
 
 

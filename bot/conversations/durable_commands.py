@@ -165,8 +165,7 @@ class DurableCommands:
         """Delete an answered command; retry later while the database is unreachable."""
 
         async def finish() -> None:
-            async with self.database.transaction() as tx:
-                await stored.finish(tx, command_id)
+            await self.database.write(stored.finish, command_id)
 
         try:
             await finish()

@@ -211,8 +211,7 @@ class TurnQueue:
                 return False
             # Who has spoken decides whether the bot is meant; the words are not stored.
             incoming = replace(incoming, text="", quoted=(), files=())
-        async with self.database.snapshot() as tx:
-            found = await conversations.open_at(tx, place, shared=shared)
+        found = await self.database.read(conversations.open_at, place, shared=shared)
         if not found:
             return False
 
@@ -268,7 +267,6 @@ class TurnQueue:
 
     async def start_next(self, conversation_id: str, platform: str) -> None:
         """Claim the next turn of a conversation and start it."""
-        async with self.database.transaction() as tx:
-            turn_id = await turns.claim_next(tx, conversation_id, self.now())
+        turn_id = await self.database.write(turns.claim_next, conversation_id, self.now())
         if turn_id is not None:
             await self.engine.start("turn", turn_id, platform)

@@ -102,9 +102,11 @@ class Orchestrator:
             if typed.command is not None and typed.command.name == "ask" and typed.words:
                 return await self._ask(replace(incoming, text=typed.words), role)
             return await self.commands.carry_out(incoming, text, role)
-        if text.casefold().strip(" .!") in STOP_WORDS and await self._works_in(incoming.place):
-            stop = self.command_table.typed("stop", incoming.place.platform)
-            return await self.commands.carry_out(incoming, stop, role)
+        if text.casefold().strip(" .!") in STOP_WORDS:
+            working = await self.database.read(turns.active_of, None, incoming.place)
+            if working is not None:
+                stop = self.command_table.typed("stop", incoming.place.platform)
+                return await self.commands.carry_out(incoming, stop, role)
         answered = await self.answers.in_words(incoming, role, text)
         return await self.queue.put(incoming, role) if answered is None else answered
 
@@ -118,11 +120,6 @@ class Orchestrator:
         text = f"{one_line(incoming.user_name, 60)} asked:\n\n{quote(incoming.text)}".strip()
         self.queue.notices.say(place, incoming.user, text)
         return CommandReply(text="I answer here.")
-
-    async def _works_in(self, place: Place) -> bool:
-        """Return True if a turn is in progress in a place."""
-        async with self.database.snapshot() as tx:
-            return await turns.active_of(tx, None, place) is not None
 
     async def answer(
         self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
@@ -161,13 +158,11 @@ class Orchestrator:
 
     async def listening(self, listener: str) -> None:
         """Record that a connection receives messages of its platform now."""
-        async with self.database.transaction() as tx:
-            await workers.mark_listener(tx, listener, self.now())
+        await self.database.write(workers.mark_listener, listener, self.now())
 
     async def idle_places(self, platform: str) -> list[Place]:
         """Return the places with recent turns, all of which have ended."""
-        async with self.database.snapshot() as tx:
-            return await turns.idle_places(tx, platform, since=self.now() - LATELY)
+        return await self.database.read(turns.idle_places, platform, since=self.now() - LATELY)
 
     async def listens(self, user: Identity, place: Place) -> bool:
         """Return True if this user's messages in this place need no mention of the bot.

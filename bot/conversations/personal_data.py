@@ -133,8 +133,7 @@ class PersonalData:
             return await stored_files.sent_again(tx, file_id, author=user.key)
 
     async def _content(self, file_id: str) -> bytes | None:
-        async with self.database.snapshot() as tx:
-            return (await stored_files.contents_of(tx, [file_id])).get(file_id)
+        return (await self.database.read(stored_files.contents_of, [file_id])).get(file_id)
 
     async def counts(self, user: Identity) -> Mapping[str, int]:
         """Return the number of rows about a user that a deletion concerns, by table with any."""
@@ -149,8 +148,7 @@ class PersonalData:
 
     async def is_known(self, user: Identity) -> bool:
         """Return True if anything is stored under an account."""
-        async with self.database.snapshot() as tx:
-            return await user_data.known(tx, user.key)
+        return await self.database.read(user_data.known, user.key)
 
     async def delete(self, user: Identity, *, command_id: str = "") -> int:
         """Stop the work of a user, and delete everything that is stored about the user.
@@ -212,8 +210,7 @@ class PersonalData:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.stop_seconds
         while True:
-            async with self.database.transaction() as tx:
-                work = await user_deletion.stop_work(tx, user.key, self.now())
+            work = await self.database.write(user_deletion.stop_work, user.key, self.now())
             if not work or not self.at_work():
                 return
             for each in (*work.runs, *work.turns):

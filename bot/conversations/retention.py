@@ -71,24 +71,21 @@ class Retention:
         for batch in batches:
             more = True
             while more:
-                async with self.database.transaction() as tx:
-                    more = await batch(tx)
+                more = await self.database.write(batch)
                 # On SQLite nothing above yields to other tasks.
                 await asyncio.sleep(PAUSE_SECONDS if more else 0)
         for table in retention.UNREFERENCED:
             await self._forget_unreferenced(table, moments["conversations"])
-        async with self.database.transaction() as tx:
-            await workers.forget(tx, timedelta(days=RECORD_DAYS))
+        await self.database.write(workers.forget, timedelta(days=RECORD_DAYS))
         more = True
         while more:
             more = await self.engine.forget_before(now - timedelta(days=RECORD_DAYS))
 
     async def _forget_unreferenced(self, table: Table, moment: datetime) -> None:
         for _ in range(WINDOWS):
-            async with self.database.transaction() as tx:
-                after = await retention.forget_unreferenced(
-                    tx, table, moment, self._after.get(table.name, "")
-                )
+            after = await self.database.write(
+                retention.forget_unreferenced, table, moment, self._after.get(table.name, "")
+            )
             self._after[table.name] = after
             await asyncio.sleep(0)
             if not after:

@@ -34,8 +34,7 @@ async def list_runs(call: CommandCall) -> CommandReply:
     """List the user's runs and undelivered results, or everyone's runs for an admin."""
     bot, caller = call.bot, call.caller
     active, ended = await bot.records.list(caller, everyone=bool(call.get("everyone")))
-    async with bot.database.snapshot() as tx:
-        undelivered = await outbox.blocked(tx, caller.user.key, limit=8)
+    undelivered = await bot.database.read(outbox.blocked, caller.user.key, limit=8)
     if not active and not ended and not undelivered:
         return CommandReply(
             text="No runs are going on. Ask me for something that takes a while, or type "
@@ -137,8 +136,7 @@ async def notify(call: CommandCall) -> CommandReply:
             await stored.apply(tx, call.caller.command_id, bot.now())
             await users.set_notify(tx, user, wanted)
     else:
-        async with bot.database.snapshot() as tx:
-            known = await users.get(tx, user)
+        known = await bot.database.read(users.get, user)
         wanted = (known.notify if known else "") or NOTIFY[0]
     return CommandReply(text=f"{NOTIFICATIONS[wanted]} `/subagents notify` changes that.")
 
@@ -213,6 +211,5 @@ async def _deliver(call: CommandCall, *, again: bool) -> CommandReply:
 async def _late_reply(call: CommandCall) -> outbox.OutboxEntry | None:
     """Return the undelivered reply that the handle means; `None` if it means no reply."""
     handle = call.get("run").strip("` ").lower()
-    async with call.bot.database.snapshot() as tx:
-        found = await outbox.blocked(tx, call.caller.user.key, limit=100)
+    found = await call.bot.database.read(outbox.blocked, call.caller.user.key, limit=100)
     return next((item for item in found if not item.run_id and item.handle == handle), None)

@@ -116,8 +116,8 @@ class Turns:
             reply.stream = self._open_stream(turn)
             age = self.now() - (turn.sent_at or turn.created_at)
             if turn.kind == "message" and age > self.quote_after:
-                async with self.database.snapshot() as tx:
-                    reply.quote = quote(await conversations.text_of(tx, turn.message_id))
+                said = await self.database.read(conversations.text_of, turn.message_id)
+                reply.quote = quote(said)
             result = await self._attempt(turn, reply)
         except FencedError:
             log.warning("Turn %s has been taken over by another process", turn.id)
@@ -144,13 +144,9 @@ class Turns:
         if outlet is None or turn.kind == "summary":
             return None
 
-        async def store(message_id: str) -> None:
-            async with self.database.transaction() as tx:
-                await turns.keep_reply(tx, turn.id, message_id)
-
         def begun(message_id: str) -> None:
-            storing = patiently(partial(store, message_id), seconds=inf)
-            self.tasks.start(storing, name="store the id of a reply")
+            store = partial(self.database.write, turns.keep_reply, turn.id, message_id)
+            self.tasks.start(patiently(store, seconds=inf), name="store the id of a reply")
 
         return outlet.open_reply(turn.place, turn.user, turn.reply_message_id, begun=begun)
 
@@ -366,5 +362,6 @@ class Turns:
     async def _release(self, turn: Turn, reply: TurnReply) -> None:
         """Release the turn to another process, since this process drains."""
         await reply.abandon()
-        async with self.database.transaction() as tx:
-            await turns.release(tx, turn.id, turn.attempt, cost=reply.cost(turn.tokens))
+        await self.database.write(
+            turns.release, turn.id, turn.attempt, cost=reply.cost(turn.tokens)
+        )

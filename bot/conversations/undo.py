@@ -45,8 +45,7 @@ class Undo:
         found: list[Change] = []
         for store in self.stores:
             found += await store.changes(caller.user, _shared_place(caller))
-        async with self.database.snapshot() as tx:
-            found += await changes.newest(tx, caller.user.key)
+        found += await self.database.read(changes.newest, caller.user.key)
         found = [change for change in found if not change.undone]
         found.sort(key=lambda change: change.id, reverse=True)
         action, _, wanted = typed.partition(" ")
@@ -88,8 +87,7 @@ class Undo:
             return f"There is nothing to undo with “{one_line(wanted, 40)}”." if wanted else NOTHING
         shown = found[:MOST_SHOWN]
         ids = {change.cause.run_id for change in shown if change.cause.run_id is not None}
-        async with self.database.snapshot() as tx:
-            started = await runs.get_many(tx, sorted(ids))
+        started = await self.database.read(runs.get_many, sorted(ids))
         labels = {run.id: one_line(run.label, 40) for run in started if run.user_id == user.key}
         lines = [
             f"- `{handle(change.id)}` {time_of(change.id):%d %b %H:%M} UTC: "

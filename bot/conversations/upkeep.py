@@ -144,8 +144,7 @@ class Upkeep:
 
     async def enter(self) -> None:
         """Register this process as running."""
-        async with self.database.transaction() as tx:
-            await workers.start(tx, self.worker_id, list(self.platforms))
+        await self.database.write(workers.start, self.worker_id, list(self.platforms))
 
     async def beat(self) -> None:
         """Store a heartbeat of this process."""
@@ -162,8 +161,7 @@ class Upkeep:
 
     async def leave(self) -> None:
         """Record that this process ends in good order."""
-        async with self.database.transaction() as tx:
-            await workers.stop(tx, self.worker_id)
+        await self.database.write(workers.stop, self.worker_id)
 
     # -- stops and messages from other processes -------------------------------------------------
 

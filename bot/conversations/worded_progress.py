@@ -97,8 +97,7 @@ class WordedProgress:
         at_work = list(self.active.by_id)
         if not at_work:
             return
-        async with self.database.snapshot() as tx:
-            found = await runs.get_many(tx, at_work)
+        found = await self.database.read(runs.get_many, at_work)
         places = {replace(run.place, message=""): run.place for run in found if self._is_due(run)}
         try:
             async with asyncio.TaskGroup() as group:
@@ -218,8 +217,7 @@ class WordedProgress:
         except (DeliveryError, TimeoutError) as error:
             log.info("A sentence about runs was not posted: %s", error)
         finally:
-            async with self.database.transaction() as tx:
-                await sentences.posted(tx, place)
+            await self.database.write(sentences.posted, place)
             for run_id in run_ids:
                 self.events.publish(AnnouncementDue(key=run_id))
 

@@ -61,8 +61,7 @@ class AnswerWaiter:
             FencedError: Another process has taken the run over, or it has ended.
         """
         self._left_waiting = self.run.status
-        async with self.database.snapshot() as tx:
-            open_ones = await run_questions.open_of_many(tx, [self.run.id])
+        open_ones = await self.database.read(run_questions.open_of_many, [self.run.id])
         if not open_ones:
             async with self._one_at_a_time():
                 await self._regain_slot()
@@ -103,15 +102,18 @@ class AnswerWaiter:
             if not may_be_visible:
                 log.warning("A question could not be asked", exc_info=error)
                 reason = str(error) if isinstance(error, BotError) else NOT_ASKED
-                async with self.database.transaction() as tx:
-                    await run_questions.answer(
-                        tx, question.id, status="no", by="", now=self.now(), text=reason
-                    )
+                await self.database.write(
+                    run_questions.answer,
+                    question.id,
+                    status="no",
+                    by="",
+                    now=self.now(),
+                    text=reason,
+                )
                 return True
             log.warning("It is unknown if a question is shown", exc_info=error)
             message_id = ""
-        async with self.database.transaction() as tx:
-            await run_questions.show(tx, question.id, message_id, self.now())
+        await self.database.write(run_questions.show, question.id, message_id, self.now())
         return True
 
     # -- waiting -----------------------------------------------------------------------------------
@@ -166,8 +168,7 @@ class AnswerWaiter:
         await self.endings.promote()
         looks = 0
         while True:
-            async with self.database.snapshot() as tx:
-                run = await runs.get(tx, self.run.id)
+            run = await self.database.read(runs.get, self.run.id)
             if run is None or run.status.final or run.attempt != self.run.attempt:
                 raise FencedError(LOST)
             if run.status is RunStatus.RUNNING:
@@ -183,15 +184,13 @@ class AnswerWaiter:
         while True:
             if not shown and self.now() < asked.expires_at:
                 shown = await self._show(asked)
-            async with self.database.snapshot() as tx:
-                question = await run_questions.get(tx, asked.id)
+            question = await self.database.read(run_questions.get, asked.id)
             if question is None:
                 raise FencedError("the run is gone")
             if not question.is_open:
                 return question
             if self.now() >= question.expires_at:
-                async with self.database.transaction() as tx:
-                    await run_questions.expire(tx, self.now())
+                await self.database.write(run_questions.expire, self.now())
                 continue
             looks += 1
             await self._pause(looks)
@@ -199,9 +198,9 @@ class AnswerWaiter:
     async def _pause(self, looks: int) -> None:
         """Wait until woken or for one poll interval; write a heartbeat every so many polls."""
         if looks % POLLS_PER_HEARTBEAT == 0:
-            async with self.database.transaction() as tx:
-                if not await runs.heartbeat(tx, self.run.id, self.run.attempt, self.now()):
-                    raise FencedError(LOST)
+            held = (self.run.id, self.run.attempt, self.now())
+            if not await self.database.write(runs.heartbeat, *held):
+                raise FencedError(LOST)
         await self.active.wait(POLL_SECONDS)
 
     def _publish(self, old: RunStatus, new: RunStatus) -> None:

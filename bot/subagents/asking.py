@@ -147,14 +147,12 @@ class OwnerQuestions(AnswerWaiter):
         self, leader_id: str, members: Sequence[RunQuestion]
     ) -> dict[str, RunQuestion]:
         """Wait for the answer to a question, and return the answer for each call it covers."""
-        async with self.database.snapshot() as tx:
-            leader = await run_questions.get(tx, leader_id)
+        leader = await self.database.read(run_questions.get, leader_id)
         if leader is None:
             raise FencedError(LOST)
         answered = await self._answered(leader, RunStatus.WAITING_APPROVAL)
         if answered.status == "yes":
-            async with self.database.transaction() as tx:
-                await run_questions.follow(tx, answered)
+            await self.database.write(run_questions.follow, answered)
         return {each.id: _like(each, answered) for each in members}
 
     async def begin(self, tool: Tool, call: ToolCall, context: ToolContext) -> str:
@@ -175,8 +173,7 @@ class OwnerQuestions(AnswerWaiter):
 
     async def may_have_begun(self, call: ToolCall, context: ToolContext) -> bool:
         """Return True if an interrupted attempt may have made this call."""
-        async with self.database.snapshot() as tx:
-            asked = await run_questions.get(tx, self._id(context.call_id))
+        asked = await self.database.read(run_questions.get, self._id(context.call_id))
         return asked is None or asked.used_at is not None
 
     # -- for information --------------------------------------------------------------------------

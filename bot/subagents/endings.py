@@ -60,8 +60,7 @@ class Endings:
         """
         stopper = None
         if outcome.status is RunStatus.CANCELLED:
-            async with self.database.snapshot() as tx:
-                stopper = await users.stopper_of(tx, run.id)
+            stopper = await self.database.read(users.stopper_of, run.id)
         if stopper and not outcome.error:
             outcome = replace(outcome, error=wording.STOPPED_BY_ADMIN)
         text = stored(outcome.text)

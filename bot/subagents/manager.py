@@ -123,8 +123,7 @@ class SubagentManager:
         spawned = await self.spawn(request, caller, mode="sync")
         with self.inner.track(spawned.run, request, caller) as inner:
             await self.work(spawned.run.id)
-            async with self.database.snapshot() as tx:
-                over = await runs.get(tx, spawned.run.id)
+            over = await self.database.read(runs.get, spawned.run.id)
             if over is None or not over.status.final:
                 raise BadRequestError("The delegated task was interrupted. Delegate it again.")
             text = for_caller(over, over.result or "", over.summary)
@@ -273,10 +272,9 @@ class SubagentManager:
         """
         if handle.strip().lower() == "all":
             scope = own_scope(caller)
-            async with self.database.snapshot() as tx:
-                wanted = await runs.active(
-                    tx, scope.owner, parent=caller.run_id, read_in=scope.read_in
-                )
+            wanted = await self.database.read(
+                runs.active, scope.owner, parent=caller.run_id, read_in=scope.read_in
+            )
         else:
             together = _BATCH.fullmatch(handle.strip())
             run = await self.records.find(
@@ -284,8 +282,7 @@ class SubagentManager:
             )
             wanted = [run]
             if together:
-                async with self.database.snapshot() as tx:
-                    others = await batches.in_batch(tx, run)
+                others = await self.database.read(batches.in_batch, run)
                 going = [each for each in others if each.id != run.id and not each.status.final]
                 # Each is looked up, so that an admin's access to it is recorded.
                 find = partial(self.records.find, caller=caller, action="stop")

@@ -104,16 +104,15 @@ class Records:
         return run
 
     async def _audit(self, caller: Caller, action: str, *, subject: str, detail: str = "") -> None:
-        async with self.database.transaction() as tx:
-            await workers.note(
-                tx,
-                user_id=caller.user.key,
-                action=action,
-                subject=subject,
-                detail=detail,
-                now=self.now(),
-                note_id=caller.command_id,
-            )
+        await self.database.write(
+            workers.note,
+            user_id=caller.user.key,
+            action=action,
+            subject=subject,
+            detail=detail,
+            now=self.now(),
+            note_id=caller.command_id,
+        )
 
     async def list(self, caller: Caller, *, everyone: bool = False) -> tuple[list[Run], list[Run]]:
         """Return (active, ended within the last half hour) runs, newest first.

@@ -189,8 +189,7 @@ class RunFactory:
         task = run_task(run.task, run.context, time=time)
         messages: list[Message] = [task]
         if CONTINUES in run.metadata:
-            async with self.database.snapshot() as tx:
-                carried = await steps.carried(tx, run.id)
+            carried = await self.database.read(steps.carried, run.id)
             if carried is not None:
                 characters = self.agent_settings.tool_result_characters
                 messages = with_carried(

@@ -205,8 +205,7 @@ class Runner:
             "discounted_tokens": usage.discount,
         }
         known = counts if usage.total > run.tokens else None
-        async with self.database.transaction() as tx:
-            await runs.release(tx, run.id, run.attempt, self.now(), known)
+        await self.database.write(runs.release, run.id, run.attempt, self.now(), known)
 
     async def _end(self, run: Run, outcome: Outcome) -> None:
         try:

@@ -101,16 +101,15 @@ class Summaries:
         outcome = replace(outcome, summary=summary, usage=usage, seconds_used=clock.used())
         if summary:
             # Stored at once, so that an attempt after a crash does not ask again.
-            async with self.database.transaction() as tx:
-                await runs.store_summary(
-                    tx,
-                    run.id,
-                    run.attempt,
-                    summary,
-                    input_tokens=usage.all_input,
-                    output_tokens=usage.output,
-                    now=self.now(),
-                )
+            await self.database.write(
+                runs.store_summary,
+                run.id,
+                run.attempt,
+                summary,
+                input_tokens=usage.all_input,
+                output_tokens=usage.output,
+                now=self.now(),
+            )
         return outcome
 
 

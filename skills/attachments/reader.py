@@ -37,8 +37,7 @@ class AttachmentReader:
 
     async def files(self, conversation_id: str) -> Sequence[StoredFile]:
         """Return the files of a conversation, newest first."""
-        async with self.database.snapshot() as tx:
-            return await files.of_conversation(tx, conversation_id)
+        return await self.database.read(files.of_conversation, conversation_id)
 
     async def text(self, conversation_id: str, name: str, part: str = "") -> str:
         """Return the text of the newest attached file of a name.

@@ -53,8 +53,7 @@ class Cleanup:
         while gone == PLACES_AT_ONCE:
             # First: the message that begins a place is stored before its first file.
             folders = await asyncio.to_thread(self._workspaces.places)
-            async with self._database.snapshot() as tx:
-                live = await shared_threads.live_places(tx, since)
+            live = await self._database.read(shared_threads.live_places, since)
             keys = {place.files_key for place in live}
             forget = self._workspaces.forget_places
             gone = await asyncio.to_thread(forget, folders, keys, PLACES_AT_ONCE)

@@ -57,8 +57,7 @@ class Inbox:
                 except ToolError as error:
                     log.info("An attached file is not in the workspace: %s", error)
                     refused.append(one_line(each.name, 60))
-            async with self.database.snapshot() as tx:
-                left = await files.files_of(tx, [event.message_id])
+            left = await self.database.read(files.files_of, [event.message_id])
         except BotError as error:
             log.info("Attached files are not in the workspace: %s", error)
             return

@@ -25,8 +25,7 @@ class Pins:
 
     async def review(self, server: str, offered: Mapping[str, Offer]) -> dict[str, Offer]:
         """Record the tools that a server offers now, and return the approved ones, by raw name."""
-        async with self._database.snapshot() as tx:
-            known = {pin.tool: pin for pin in await mcp_pins.all_of(tx, server)}
+        known = {pin.tool: pin for pin in await self.known(server)}
         changed = any(
             raw not in known or known[raw].offered_hash != offer.hash
             for raw, offer in offered.items()
@@ -60,8 +59,7 @@ class Pins:
 
     async def known(self, server: str) -> list[Pin]:
         """Return all known tools of a server, in their approved and offered forms."""
-        async with self._database.snapshot() as tx:
-            return await mcp_pins.all_of(tx, server)
+        return await self._database.read(mcp_pins.all_of, server)
 
     async def waiting(self, server: str) -> list[Pin]:
         """Return the tools that wait for an approval, in their approved and offered forms."""

@@ -101,8 +101,7 @@ class ScheduleBook:
 
     async def alive(self, user: Identity) -> Sequence[PlannedSchedule]:
         """Return a user's schedules that are not over, oldest first."""
-        async with self.database.snapshot() as tx:
-            found = await schedules.alive(tx, user.key)
+        found = await self.database.read(schedules.alive, user.key)
         return [self._planned(schedule) for schedule in found]
 
     async def cancel(self, number: int, user: Identity, cause: Cause) -> Schedule:

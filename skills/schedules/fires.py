@@ -82,8 +82,9 @@ class Fires:
             zone = times.zone_named(schedule.timezone)
             due_at = times.newest_due(schedule.cron, zone, due_at, now)
             next_due = times.next_fire(schedule.cron, zone, now)
-        async with self.database.transaction() as tx:
-            return await schedules.claim(tx, schedule, due_at=due_at, next_due=next_due, now=now)
+        return await self.database.write(
+            schedules.claim, schedule, due_at=due_at, next_due=next_due, now=now
+        )
 
     async def _make(self, fire: Fire) -> None:
         """Start the run of a fire; after an internal error it is retried until `GIVE_UP_AFTER`."""
@@ -99,8 +100,7 @@ class Fires:
 
     async def _attempt(self, fire: Fire) -> None:
         now = self.now()
-        async with self.database.snapshot() as tx:
-            owner = await users.get(tx, fire.schedule.user_id)
+        owner = await self.database.read(users.get, fire.schedule.user_id)
         if owner is None or is_blocked(owner.identity, self.access):
             await self._close(fire, "blocked")
             return
@@ -114,9 +114,10 @@ class Fires:
             return
         place = fire.schedule.place
         mode = self.mode_at(place)
-        async with self.database.transaction() as tx:
-            # The conversation that is open in the place now.
-            conversation_id = await conversations.find_or_open(tx, owner.identity, place, now, mode)
+        # The conversation that is open in the place now.
+        conversation_id = await self.database.write(
+            conversations.find_or_open, owner.identity, place, now, mode
+        )
         caller = Caller(
             user=owner.identity,
             role=Role.USER,
@@ -152,8 +153,7 @@ class Fires:
             self.events.publish(AnnouncementDue(key=key))
 
     async def _close(self, fire: Fire, status: str, run_id: str | None = None) -> None:
-        async with self.database.transaction() as tx:
-            await schedules.close(tx, fire, status, run_id)
+        await self.database.write(schedules.close, fire, status, run_id)
 
     # -- outcomes ----------------------------------------------------------------------------------
 

@@ -89,8 +89,7 @@ class AddressPolicy:
         """
         if not self._judges(context):
             return None
-        async with self._database.transaction() as tx:
-            known = frozenset(await self._known(tx, context))
+        known = frozenset(await self._database.write(self._known, context))
         return lambda one, other: other in known or same_site(one, other)
 
     def _judges(self, context: ToolContext) -> bool:

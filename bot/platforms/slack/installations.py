@@ -236,8 +236,9 @@ class DatabaseStateStore(AsyncOAuthStateStore):
 
     async def async_consume(self, state: str) -> bool:
         """Consume a state; return True if it was issued, is unused and has not expired."""
-        async with self._database.transaction() as tx:
-            return await slack_installs.consume_state(tx, state, self._now() - self._lifetime)
+        return await self._database.write(
+            slack_installs.consume_state, state, self._now() - self._lifetime
+        )
 
 
 def workspace_of(installation: Installation) -> str:

@@ -92,23 +92,23 @@ class SlowDatabase(Database):
     """What was read arrives late, when a test asks for that.
 
     Attributes:
-        read: Set as soon as something was read.
+        was_read: Set as soon as something was read.
         on: Set to let it arrive.
     """
 
-    read: asyncio.Event | None = None
+    was_read: asyncio.Event | None = None
     on: asyncio.Event
 
     def delay(self) -> None:
         """Let the next reading arrive late."""
-        self.read, self.on = asyncio.Event(), asyncio.Event()
+        self.was_read, self.on = asyncio.Event(), asyncio.Event()
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Transaction]:
         async with super().snapshot() as tx:
             yield tx
-        if self.read is not None and not self.read.is_set():
-            self.read.set()
+        if self.was_read is not None and not self.was_read.is_set():
+            self.was_read.set()
             await self.on.wait()
 
 

@@ -282,8 +282,8 @@ async def test_what_was_read_before_a_removal_is_not_believed_after_it(
         database.delay()
         async with asyncio.timeout(10), asyncio.TaskGroup() as group:
             reading = group.create_task(found(installs, slack.team.id))
-            assert database.read is not None
-            await database.read.wait()
+            assert database.was_read is not None
+            await database.was_read.wait()
             await installs.remove(slack.team.id)
             database.on.set()
 
