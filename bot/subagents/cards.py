@@ -224,26 +224,15 @@ class ShownCards:
             return
 
         def begun(message_id: str) -> None:
-            store = partial(self.database.write, runs.set_card, card.run_id, message_id)
+            store = partial(self.database.write, run_cards.set_message, card.run_id, message_id)
             self.tasks.start(patiently(store, seconds=inf), name="store a card's id")
 
         def drawn() -> None:
-            storing = patiently(partial(self._mark_drawn, card.run_id), seconds=inf)
-            self.tasks.start(storing, name="store that a card is drawn")
+            store = partial(self.database.write, run_cards.mark_drawn, card.run_id)
+            self.tasks.start(patiently(store, seconds=inf), name="store that a card is drawn")
 
         try:
             outlet.show_card(card, begun=begun, drawn=drawn)
         except Exception:
             # A failure to show a card must not stop its run.
             log.exception("The card of run %s could not be shown", card.run_id)
-<<<<<<< HEAD
-
-    async def _store(self, run_id: str, message_id: str) -> None:
-        async with self.database.transaction() as tx:
-            await run_cards.set_message(tx, run_id, message_id)
-
-    async def _mark_drawn(self, run_id: str) -> None:
-        async with self.database.transaction() as tx:
-            await run_cards.mark_drawn(tx, run_id)
-=======
->>>>>>> 420132e (Run a single query with Database.read or Database.write)
