@@ -211,7 +211,7 @@ class Orchestrator:
         """Store the edited text of a message, or delete the message for `None`.
 
         A turn that has begun continues with the text that it has read. One that has not begun is
-        withdrawn with its message.
+        withdrawn with its message. Where no context is wanted, no edit brings words of others.
         """
         new = None if text is None else plain(text, limit=None).strip()[:MAX_MESSAGE]
         deleted = []
@@ -220,7 +220,7 @@ class Orchestrator:
                 if new is None:
                     files = await edits.delete(tx, copy)
                     deleted.append(FilesDeleted(files=files, files_of=copy.files_of))
-                else:
+                elif self.sharing.reads_above or not copy.overheard:
                     await edits.rewrite(tx, copy, new, quotes=quotes(new))
         for event in deleted:
             if event.files:

@@ -640,3 +640,22 @@ async def test_edits_and_deletions_are_seen_in_the_newest_messages_of_a_place(
     async with process.database.snapshot() as tx:
         texts = [*await tx.scalars(select(messages.c.text).order_by(messages.c.id))]
     assert [text for text in texts if text] == ["text 5", "new 6", "text 8", "text 9"]
+
+
+async def test_where_no_context_is_wanted_an_edit_brings_no_words_of_others(
+    database_settings: DatabaseSettings, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    place = replace(room(alice), workspace="guild", message="1")
+    nothing = ConversationSettings(context_messages=0)
+    async with opened(database_settings, clock, nothing) as process:
+        orchestrator = process.orchestrator
+        await orchestrator.receive(replace(message(alice, "Hello"), place=place))
+        heard = replace(place, message="2")
+        assert await orchestrator.overhear(replace(message(bob, "Pancakes?"), place=heard))
+
+        await orchestrator.changed(heard, "Pancakes at four?")
+        await orchestrator.changed(place, "Hello there")
+
+        async with process.database.snapshot() as tx:
+            texts = [*await tx.scalars(select(messages.c.text).order_by(messages.c.id))]
+        assert texts == ["Hello there", ""]
