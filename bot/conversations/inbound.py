@@ -193,8 +193,9 @@ class TurnQueue:
         if is_private(place) or self.sharing.at(place).shared or not self.sharing.reads_above:
             return
         for other in await conversations.open_at(tx, place, shared=False):
-            if other != but:
-                await conversations.unhear(tx, other, place.message)
+            if other != but and await conversations.hold(tx, other):
+                if place.message:
+                    await conversations.unhear(tx, other, place.message)
                 await put_overheard(tx, other, incoming, by_bot=False, now=self.now())
 
     async def overhear(self, incoming: Incoming, *, by_bot: bool) -> bool:

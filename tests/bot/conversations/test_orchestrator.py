@@ -659,3 +659,18 @@ async def test_where_no_context_is_wanted_an_edit_brings_no_words_of_others(
         async with process.database.snapshot() as tx:
             texts = [*await tx.scalars(select(messages.c.text).order_by(messages.c.id))]
         assert texts == ["Hello there", ""]
+
+
+async def test_questions_of_commands_stay_in_the_conversations_of_others(
+    database_settings: DatabaseSettings, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    place = replace(room(alice), workspace="guild", message="")
+    personal = ConversationSettings(mode="personal")
+    async with opened(database_settings, clock, personal) as process:
+        await process.orchestrator.receive(replace(message(alice, "Hello"), place=place))
+        for text in ("one", "two"):
+            await process.orchestrator.receive(replace(message(bob, text), place=place))
+
+        async with process.database.snapshot() as tx:
+            heard = select(messages.c.text).where(messages.c.overheard)
+            assert [*await tx.scalars(heard.order_by(messages.c.id))] == ["one", "two"]
