@@ -114,10 +114,11 @@ class SlackReader:
         if channel.startswith("D"):
             raise DeliveryError(NOT_FOUND, permanent=True)
         info = await self._info(here, channel)
-        is_open = not (info.get("is_private") or info.get("is_mpim") or _is_shared(info))
+        private = info.get("is_private") or info.get("is_mpim")
+        is_open = not (private or _is_shared(info)) and _is_of(info, here.workspace)
         account = request.user.account
         if not (is_open and await self._is_full_member(here, account)) and (
-            account not in await self._members(here, channel)
+            account not in (await self._members(here, channel) or ())
         ):
             raise DeliveryError(NOT_FOUND, permanent=True)
         if self._settings.channels and channel not in self._settings.channels:
@@ -159,10 +160,13 @@ class SlackReader:
             raise
         admitted = self._settings.channels
         hits: list[Json] = (answer.get("results") or {}).get("messages") or []
+        # The user may be a member of other workspaces of the organisation than the readers.
+        team = "" if is_private(here) else team_of(here.workspace)
         return [
             await self._hit(each, here)
             for each in hits[: request.limit]
-            if not admitted or each["channel_id"] in admitted
+            if (not admitted or each["channel_id"] in admitted)
+            and (not team or each.get("team_id") in {None, "", team})
         ]
 
     async def _hit(self, hit: Json, here: Place) -> PastMessage:
@@ -204,16 +208,18 @@ class SlackReader:
         answer = await self._ask(here, AsyncWebClient.users_info, user=account)
         user: Json = dict(answer["user"])
         teams = {user.get("team_id"), *((user.get("enterprise_user") or {}).get("teams") or ())}
-        return team_of(here.workspace) in teams and not _is_guest(user)
+        member = team_of(here.workspace) in teams and not user.get("deleted")
+        return member and not _is_guest(user)
 
     async def _has_members_only(self, here: Place) -> bool:
         """Return True if all who read a channel may read every public channel."""
         if _is_shared(await self._info(here, here.channel)):
             return False
         guests = await self._guests_of(here)
-        if guests is None:
-            return False
-        return not (guests and guests & await self._members(here, here.channel))
+        if not guests:
+            return guests is not None
+        members = await self._members(here, here.channel)
+        return members is not None and not guests & members
 
     async def _info(self, here: Place, channel: str) -> Json:
         answer = await self._ask(here, AsyncWebClient.conversations_info, channel=channel)
@@ -230,11 +236,11 @@ class SlackReader:
         self._guests[here.workspace] = (guests, self._now() + GUESTS_SECONDS)
         return guests
 
-    async def _members(self, here: Place, channel: str) -> frozenset[str]:
-        """Return the members of a channel, as far as Slack lists them."""
+    async def _members(self, here: Place, channel: str) -> frozenset[str] | None:
+        """Return the members of a channel; `None` if it has too many to tell."""
         method = AsyncWebClient.conversations_members
         found = await self._pages(here, method, "members", channel=channel)
-        return frozenset(found or ())
+        return None if found is None else frozenset(found)
 
     async def _pages(
         self, here: Place, method: Method, name: str, **arguments: Any
@@ -255,6 +261,17 @@ def _is_shared(channel: Json) -> bool:
     """Return True if people of other companies or workspaces read a channel."""
     names = ("is_ext_shared", "is_pending_ext_shared", "is_org_shared")
     return any(channel.get(name) for name in names)
+
+
+def _is_of(channel: Json, workspace: str) -> bool:
+    """Return True unless a channel belongs to another workspace of the organisation.
+
+    The token of an organisation reads the channels of all its workspaces.
+    """
+    named = {channel.get("context_team_id"), *(channel.get("shared_team_ids") or ())}
+    owners = {each for each in named if str(each).startswith("T")}
+    team = team_of(workspace)
+    return owners == {team} if team != workspace else owners <= {team}
 
 
 def _is_guest(user: Json) -> bool:

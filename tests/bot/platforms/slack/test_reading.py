@@ -174,6 +174,49 @@ async def test_a_workspace_with_too_many_users_to_tell_guests_shows_nothing(
         await office.linked(said)
 
 
+async def test_a_channel_with_too_many_members_to_tell_guests_shows_nothing(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = await office.channel("news")
+    office.at.fake.add_user("Gustav").guest = True
+    outside = office.at.fake.add_channel("staff", members=[office.at.alice])
+    staff = Place("slack", office.at.fake.team.id, outside.id)
+    assert await office.linked(said, staff) == ["The key is here."]
+    monkeypatch.setattr(reading, "PEOPLE", 1)
+    monkeypatch.setattr(reading, "MAX_PAGES", 1)
+
+    with pytest.raises(DeliveryError, match=PRIVATE):
+        await office.linked(said, staff)
+
+
+async def test_a_public_channel_of_another_workspace_is_read_by_its_members_in_private_alone(
+    office: Office,
+) -> None:
+    team, grant = office.at.fake.team, office.at.fake.team.grant
+    assert grant is not None
+    other = office.at.fake.add_team("Other")
+    said = await office.channel("news", members=[])
+    said.channel.team = other
+    # An installation for the organisation reads the channels of all its workspaces.
+    grant.team, grant.enterprise, team.enterprise, other.enterprise = None, "E1", "E1", "E1"
+
+    for place in (office.at.place, office.alone):
+        with pytest.raises(DeliveryError, match=NOT_FOUND):
+            await office.linked(said, place)
+    said.channel.members.add(office.at.alice.id)
+    assert await office.linked(said, office.alone) == ["The key is here."]
+    with pytest.raises(DeliveryError, match=PRIVATE):
+        await office.linked(said)
+
+
+async def test_a_user_who_was_deactivated_reads_no_other_channel(office: Office) -> None:
+    said = await office.channel("news", members=[])
+    office.at.alice.deleted = True
+
+    with pytest.raises(DeliveryError, match=NOT_FOUND):
+        await office.linked(said, office.alone)
+
+
 async def test_the_guests_of_a_workspace_are_asked_for_once_in_a_while(office: Office) -> None:
     said = await office.channel("news")
 
