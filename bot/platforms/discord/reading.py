@@ -31,6 +31,13 @@ IN_A_SERVER = "On Discord one server is searched at a time: the user has to ask 
 NOT_READY = "Discord prepares the search of this server for the first time. Try again in a minute."
 
 PRIVATE_THREAD = discord.ChannelType.private_thread.value
+THREADS = {
+    PRIVATE_THREAD,
+    discord.ChannelType.public_thread.value,
+    discord.ChannelType.news_thread.value,
+}
+
+SPOKEN = (discord.VoiceChannel, discord.StageChannel)
 
 Channel = discord.abc.GuildChannel
 Result = TypeVar("Result")
@@ -38,22 +45,32 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class _Guild:
-    """A server with its channels, and a member of it."""
+    """A server with its channels, a member of it, and the account of the bot."""
 
     guild: discord.Guild
     channels: Mapping[int, Channel]
     member: discord.Member
+    me: int
 
     def is_read_by(self, channel: Channel, reader: discord.Member | discord.Role) -> bool:
         """Return True if a member, or everyone with a role, may read a channel."""
         allowed = channel.permissions_for(reader)
-        spoken = isinstance(channel, discord.VoiceChannel | discord.StageChannel)
         read = allowed.view_channel and allowed.read_message_history
-        return read and (allowed.connect or not spoken)
+        return read and (allowed.connect or not isinstance(channel, SPOKEN))
 
     def is_open(self, channel: Channel) -> bool:
-        """Return True if everyone in the server may read a channel."""
-        return self.is_read_by(channel, self.guild.default_role)
+        """Return True if everyone in the server may read a channel, and nobody is shut out."""
+        shut_out = any(
+            rules.view_channel is False
+            or rules.read_message_history is False
+            or (rules.connect is False and isinstance(channel, SPOKEN))
+            for who, rules in channel.overwrites.items()
+            if not self._is_bot(who)
+        )
+        return not shut_out and self.is_read_by(channel, self.guild.default_role)
+
+    def _is_bot(self, who: discord.Role | discord.Member | discord.Object) -> bool:
+        return who.id == self.me or (isinstance(who, discord.Role) and who.is_bot_managed())
 
 
 class DiscordReader:
@@ -113,8 +130,9 @@ class DiscordReader:
         room, is_thread, private = server.channels.get(int(channel)), False, False
         if room is None:
             raw: Json = dict(await self._get(lambda: self._client.http.get_channel(int(channel))))
-            is_thread, private = True, raw["type"] == PRIVATE_THREAD
-            room = server.channels.get(int(raw.get("parent_id") or 0))
+            is_thread, private = raw["type"] in THREADS, raw["type"] == PRIVATE_THREAD
+            # The parent of anything else is a category, whose permissions are not its own.
+            room = server.channels.get(int(raw.get("parent_id") or 0)) if is_thread else None
         if room is None:
             raise DeliveryError(NOT_FOUND, permanent=True)
         if not server.is_read_by(room, server.member) or (
@@ -190,7 +208,8 @@ class DiscordReader:
         found = await self._get(lambda: self._client.fetch_guild(number, with_counts=False))
         member = await self._get(lambda: found.fetch_member(account))
         rooms = await self._get(found.fetch_channels)
-        return _Guild(found, {room.id: room for room in rooms}, member)
+        me = self._client.user
+        return _Guild(found, {room.id: room for room in rooms}, member, me.id if me else 0)
 
     async def _is_in(self, server: _Guild, room: Channel, thread: int) -> bool:
         """Return True if the member of a server may read a private thread."""

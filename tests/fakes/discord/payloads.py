@@ -112,6 +112,9 @@ def _room(channel: Channel, bot: User) -> Json:
         allowed = "0" if channel.readers is None else view
         own = {"id": str(bot.id), "type": 1, "allow": allowed, "deny": str(channel.denied)}
         overwrites.append(own)
+    overwrites += [
+        {"id": str(each), "type": 1, "allow": "0", "deny": view} for each in channel.shut_out
+    ]
     room: Json = {
         "position": channel.position,
         "permission_overwrites": overwrites,

@@ -155,6 +155,7 @@ class Channel:
         denied: What the bot may not do in it.
         readers: The only people who may see it, beside the bot; in a private thread its members.
             `None` for everyone.
+        shut_out: Ids of those who may not see it, although everyone may.
         typing: How often the bot showed that it types.
     """
 
@@ -167,6 +168,7 @@ class Channel:
     owner: User | None = None
     denied: int = 0
     readers: set[int] | None = None
+    shut_out: set[int] = field(default_factory=set)
     archived: bool = False
     locked: bool = False
     deleted: bool = False

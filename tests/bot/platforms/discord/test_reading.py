@@ -100,6 +100,18 @@ async def test_a_channel_of_others_is_not_read_wherever_one_asks(town: Town) -> 
     assert await town.found() == []
 
 
+async def test_a_channel_of_which_a_user_is_shut_out_is_not_for_everyone(town: Town) -> None:
+    said = await town.channel("news")
+    said.channel.shut_out = {town.at.bob.id}
+
+    assert await town.linked(said, town.at.direct) == ["The key is here."]
+    with pytest.raises(DeliveryError, match=PRIVATE):
+        await town.linked(said)
+    assert await town.found() == []
+    with pytest.raises(DeliveryError, match=NOT_FOUND):
+        await town.linked(said, town.at.direct, user=town.at.bob)
+
+
 async def test_a_private_channel_is_read_where_nobody_else_reads(town: Town) -> None:
     said = await town.channel("board", readers={town.at.alice.id})
 
