@@ -291,6 +291,13 @@ async def unhear(tx: Transaction, conversation_id: str, reference: str) -> None:
     await remove(tx, messages, *this, messages.c.overheard)
 
 
+async def has(tx: Transaction, conversation_id: str, reference: str) -> bool:
+    """Return True if a conversation holds the message with an id of the platform."""
+    this = (messages.c.conversation_id == conversation_id, messages.c.reference == reference)
+    found = select(messages.c.id).where(*this, messages.c.reference != "").limit(1)
+    return await tx.scalar(found) is not None
+
+
 async def references(tx: Transaction, conversation_id: str) -> set[str]:
     """Return the platform's ids of the messages that a conversation holds."""
     of = (messages.c.conversation_id == conversation_id, messages.c.reference != "")

@@ -219,7 +219,9 @@ class TurnQueue:
         async def effect(tx: Transaction) -> bool:
             there = [each for each in found if await conversations.hold(tx, each)]
             for each in there:
-                await put_overheard(tx, each, incoming, by_bot=by_bot, now=self.now())
+                # It may have been read from the platform before it arrived.
+                if not await conversations.has(tx, each, place.message):
+                    await put_overheard(tx, each, incoming, by_bot=by_bot, now=self.now())
             return bool(there)
 
         # The message itself is still new: an edit may address it to the bot.

@@ -12,6 +12,7 @@ from sqlalchemy import select
 
 from bot.conversations.access import AccessSettings, spelled
 from bot.conversations.answers import SHOWN_SECONDS
+from bot.conversations.attribution import put_overheard
 from bot.conversations.sharing import ConversationSettings
 from bot.errors import NotAllowedError
 from bot.events import TurnWaiting
@@ -674,3 +675,19 @@ async def test_questions_of_commands_stay_in_the_conversations_of_others(
         async with process.database.snapshot() as tx:
             heard = select(messages.c.text).where(messages.c.overheard)
             assert [*await tx.scalars(heard.order_by(messages.c.id))] == ["one", "two"]
+
+
+async def test_a_message_that_was_read_above_before_it_arrives_is_kept_once(
+    database_settings: DatabaseSettings, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    place = replace(room(alice), workspace="guild")
+    said = replace(message(bob, "Our plan"), place=replace(place, message="m2"))
+    async with opened(database_settings, clock, ConversationSettings()) as process:
+        await process.orchestrator.receive(replace(message(alice, "Hello"), place=place))
+        async with process.database.transaction() as tx:
+            (here,) = await conversation_queries.open_at(tx, said.place, shared=True)
+            await put_overheard(tx, here, said, by_bot=False, now=clock())
+
+        assert await process.orchestrator.overhear(said)
+
+        assert await Stored(process.database, clock).count(messages) == 2
