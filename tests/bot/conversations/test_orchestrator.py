@@ -548,7 +548,9 @@ async def test_where_several_have_spoken_a_user_needs_no_mention_for_a_short_tim
         heard = replace(message(bob, "psst"), place=place)
         assert not await orchestrator.overhear(heard)
         await orchestrator.receive(replace(message(alice, "Hello"), place=place))
-        assert await orchestrator.overhear(replace(heard, event_id="another"))
+        assert await orchestrator.overhear(
+            replace(heard, event_id="another", place=replace(place, message="m2"))
+        )
         (turn_id,) = await process.started_turns()
         async with process.database.transaction() as tx:
             turn = await turn_queries.begin(tx, turn_id, worker_id="w", now=clock())
@@ -558,7 +560,9 @@ async def test_where_several_have_spoken_a_user_needs_no_mention_for_a_short_tim
             )
             await turn_queries.end(tx, turn, status="done", now=clock())
         if interrupted:
-            await orchestrator.overhear(replace(heard, event_id="one more"))
+            await orchestrator.overhear(
+                replace(heard, event_id="one more", place=replace(place, message="m3"))
+            )
         clock.advance(minutes * 60)
 
         assert await orchestrator.listens(alice, replace(place, message="")) is listened
