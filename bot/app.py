@@ -155,6 +155,7 @@ async def open_bot(
             cards=cards,
             restarts=restarts,
             tasks=tasks,
+            price_of=models.prices.of,
             ask_owner=partial(
                 OwnerQuestions,
                 database=database,

@@ -1,5 +1,6 @@
 """The icon and words for the state of a run, the same everywhere (pure)."""
 
+from decimal import Decimal
 from typing import NamedTuple
 
 from bot.values import RunStatus
@@ -46,6 +47,20 @@ def status_text(status: RunStatus, stopped_by: str = "", *, degraded: bool = Fal
     if status is RunStatus.CANCELLED and stopped_by:
         return StatusText(_TEXTS[status].icon, f"stopped by @{stopped_by}")
     return _TEXTS[status]
+
+
+def dollars(cost: int | None) -> str:
+    """Return a cost in micro-dollars as dollars, rounded up; `no price` if it is unknown."""
+    if cost is None:
+        return "no price"
+    places = 2 if cost >= 1_000_000 or not cost else 4
+    unit = 10 ** (6 - places)
+    return f"${Decimal(-(-cost // unit)).scaleb(-places):,.{places}f}"
+
+
+def token_kinds(new: int, cached: int, output: int) -> str:
+    """Return numbers of tokens by their kind."""
+    return f"{new:,} new, {cached:,} cached, {output:,} output"
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -1,10 +1,21 @@
 """Queries on runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Text, bindparam, case, cast, func, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Text,
+    bindparam,
+    case,
+    cast,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from bot.values import UNFINISHED, WAITING, Json, Place, RunStatus
 from db.database import Transaction
@@ -57,6 +68,9 @@ class Run(NewRun):
     Attributes:
         number: `#n`: a counter per user.
         degraded: It completed, but every tool call that it made was refused or failed.
+        input_tokens: Input tokens so far, those of the cache included.
+        cached_tokens: Input tokens read from a cache.
+        cost: The cost so far in micro-dollars; `None` if a call had no price.
         seconds_used: Working time so far; waiting for a user is not counted.
     """
 
@@ -66,8 +80,10 @@ class Run(NewRun):
     error: str | None
     degraded: bool
     input_tokens: int
+    cached_tokens: int
     output_tokens: int
     discounted_tokens: int
+    cost: int | None
     reserved_tokens: int
     tool_call_count: int
     seconds_used: float
@@ -123,6 +139,7 @@ _CLAIM = (
         attempt=runs.c.attempt + 1,
         # Charged, since the interrupted call may have been billed.
         input_tokens=runs.c.input_tokens + runs.c.reserved_tokens,
+        cost=runs.c.cost + bindparam("b_cost", type_=BigInteger()),
         reserved_tokens=case(
             (runs.c.reserved_tokens > bindparam("b_reserve"), runs.c.reserved_tokens),
             else_=bindparam("b_reserve"),
@@ -168,14 +185,21 @@ async def transcript(tx: Transaction, run_id: str) -> list[Json]:
 
 
 async def claim(
-    tx: Transaction, run_id: str, *, worker_id: str, reserve: int, now: datetime
+    tx: Transaction,
+    run_id: str,
+    *,
+    worker_id: str,
+    reserve: int,
+    now: datetime,
+    cost: int | None = 0,
 ) -> Run | None:
     """Begin an attempt and return the run; `None` if it is over or not admitted.
 
-    The tokens that an interrupted attempt had reserved are charged: its call may have been billed.
+    The tokens that an interrupted attempt had reserved are charged, and their price, `cost`: its
+    call may have been billed.
     """
     values = {"b_id": run_id, "b_worker": worker_id, "b_reserve": reserve, "b_now": now}
-    return await RUNS.first(tx, _CLAIM, values)
+    return await RUNS.first(tx, _CLAIM, values | {"b_cost": cost})
 
 
 async def release(
@@ -183,7 +207,7 @@ async def release(
     run_id: str,
     attempt: int,
     now: datetime,
-    counts: Mapping[str, int] | None = None,
+    counts: Json | None = None,
 ) -> None:
     """Release a run to another process: its reserved tokens are freed, its used tokens are charged.
 
@@ -246,28 +270,6 @@ async def be_ready(tx: Transaction, run_id: str, attempt: int, now: datetime) ->
     waiting = runs.c.status.in_(WAITING)
     values = {"ready_at": func.coalesce(runs.c.ready_at, now), "updated_at": now}
     return await change(tx, runs, *held_by(run_id, attempt), waiting, **values)
-
-
-async def store_summary(
-    tx: Transaction,
-    run_id: str,
-    attempt: int,
-    summary: str,
-    *,
-    input_tokens: int,
-    output_tokens: int,
-    now: datetime,
-) -> None:
-    """Store the summary of a run's result, and the run's tokens including those of the summary.
-
-    Nothing is stored when another attempt has the run, or the run is over.
-    """
-    run = await hold(tx, run_id)
-    if run is None or run.attempt != attempt or run.status.final:
-        return
-    values = {"metadata": run.metadata | {SUMMARY: summary}, "updated_at": now}
-    tokens = {"input_tokens": input_tokens, "output_tokens": output_tokens}
-    await change(tx, runs, runs.c.id == run_id, **values, **tokens)
 
 
 # -- many runs -----------------------------------------------------------------------------------

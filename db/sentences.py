@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, select
 
-from bot.values import Place
+from bot.values import Json, Place
 from db.database import Transaction
 from db.rows import change, insert_into, is_at, place_columns
 from db.runs import BEGUN, RUNS, Run, held_by
@@ -62,15 +62,14 @@ async def post(tx: Transaction, place: Place, run_ids: Sequence[str], until: dat
     return await change(tx, sentences, *_at(place), posting_until=until)
 
 
-async def charge(
-    tx: Transaction, run_id: str, *, input_tokens: int, output_tokens: int, discounted_tokens: int
-) -> None:
-    """Store the tokens of a run that is over, if they have become more since its end."""
+async def charge(tx: Transaction, run_id: str, counts: Json) -> None:
+    """Store the tokens and the cost of a run that is over, if they are more than at its end."""
     table = subagent_runs.c
     over = (table.id == run_id, table.completed_at.is_not(None))
-    more = table.input_tokens + table.output_tokens < input_tokens + output_tokens
-    counts = {"input_tokens": input_tokens, "output_tokens": output_tokens}
-    await change(tx, subagent_runs, *over, more, **counts, discounted_tokens=discounted_tokens)
+    more = (
+        table.input_tokens + table.output_tokens < counts["input_tokens"] + counts["output_tokens"]
+    )
+    await change(tx, subagent_runs, *over, more, **counts)
 
 
 async def posted(tx: Transaction, place: Place) -> None:

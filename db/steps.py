@@ -29,6 +29,7 @@ class Step:
     Attributes:
         table: The table of the work: `runs` or `turns`.
         attempt: The attempt that writes it; a stale attempt writes nothing.
+        counts: The columns of the tokens and the cost of the work so far, those of a run.
         seconds_used: Working time so far (runs).
         media: Contents of images and PDFs in the body, by their digests.
         read: Ids of the messages to the turn or run that this step has read.
@@ -42,9 +43,7 @@ class Step:
     kind: str
     body: Json
     now: datetime
-    input_tokens: int = 0
-    output_tokens: int = 0
-    discounted_tokens: int = 0
+    counts: Json = field(default_factory=dict)
     reserved_tokens: int = 0
     tool_calls: int = 0
     seconds_used: float = 0.0
@@ -304,18 +303,14 @@ async def _store(tx: Transaction, batch: Sequence[Step]) -> list[bool]:
     of_turns: list[Json] = []
     for step in mine:
         rows.append(_row(step.work_id, step.seq, step.kind, step.body, step.now))
-        counts = {
-            "b_id": step.work_id,
-            "input_tokens": step.input_tokens,
-            "output_tokens": step.output_tokens,
-        }
+        counts = {"b_id": step.work_id, **step.counts}
         if step.table == "turns":
+            counts.pop("discounted_tokens", None)
             of_turns.append(counts)
             continue
         of_runs.append(
             counts
             | {
-                "discounted_tokens": step.discounted_tokens,
                 "reserved_tokens": step.reserved_tokens,
                 "tool_call_count": step.tool_calls,
                 "seconds_used": step.seconds_used,

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Row, delete, func, insert, select
 
-from bot.values import Identity, Place, Role, new_sortable_id
+from bot.values import Identity, Json, Place, Role, new_sortable_id
 from db.database import Transaction
 from db.rows import PLACE, RowMapper, change, is_at, owned_by, place_columns, remove
 from db.tables import conversations, messages, participants, turns, users
@@ -29,7 +29,9 @@ class Turn:
         seen_id: The newest message that the turn has read, of a shared conversation; empty before
             its first attempt.
         sent_at: When its message was sent, if that was before the bot received it.
-        input_tokens: Tokens that earlier attempts were charged, as `output_tokens`.
+        input_tokens: Input tokens that earlier attempts were charged, those of the cache included.
+        cached_tokens: Those of them that were read from a cache.
+        cost: What they cost, in micro-dollars; `None` if a call had no price.
     """
 
     id: str
@@ -52,12 +54,9 @@ class Turn:
     number: int = 0
     seen_id: str = ""
     input_tokens: int = 0
+    cached_tokens: int = 0
     output_tokens: int = 0
-
-    @property
-    def tokens(self) -> int:
-        """All tokens, input and output."""
-        return self.input_tokens + self.output_tokens
+    cost: int | None = 0
 
 
 _TURNS = RowMapper(
@@ -273,7 +272,7 @@ async def idle_places(tx: Transaction, platform: str, *, since: datetime) -> lis
 
 
 async def release(
-    tx: Transaction, turn_id: str, attempt: int, *, cost: tuple[int, int] | None = None
+    tx: Transaction, turn_id: str, attempt: int, *, counts: Json | None = None
 ) -> None:
     """Release a turn to another process.
 
@@ -281,14 +280,21 @@ async def release(
         tx: The transaction.
         turn_id: The turn.
         attempt: The attempt that ends; a turn of another attempt is not changed.
-        cost: Input and output tokens of all attempts; `None` for those that the steps stored.
+        counts: The columns of the tokens and the cost of all attempts; `None` for those that the
+            steps stored.
     """
     this = (turns.c.id == turn_id, turns.c.attempt == attempt, turns.c.status == "running")
-    await change(tx, turns, *this, worker_id="", **_tokens(cost))
+    await change(tx, turns, *this, worker_id="", **(counts or {}))
 
 
 async def end(
-    tx: Transaction, turn: Turn, *, status: str, now: datetime, cost: tuple[int, int] | None = None
+    tx: Transaction,
+    turn: Turn,
+    *,
+    status: str,
+    now: datetime,
+    counts: Json | None = None,
+    answering_model: str = "",
 ) -> bool:
     """End a turn and free its conversation; `False` if another attempt has it, or it is over.
 
@@ -297,10 +303,18 @@ async def end(
         turn: The turn, with the attempt that ends it.
         status: The final status.
         now: The time.
-        cost: Input and output tokens of all attempts; `None` for those that the steps stored.
+        counts: The columns of the tokens and the cost of all attempts; `None` for those that the
+            steps stored.
+        answering_model: The model that answered; empty for none.
     """
     this = (turns.c.id == turn.id, turns.c.attempt == turn.attempt, turns.c.status == "running")
-    if not await change(tx, turns, *this, status=status, ended_at=now, **_tokens(cost)):
+    values = {
+        "status": status,
+        "ended_at": now,
+        "answering_model": answering_model,
+        **(counts or {}),
+    }
+    if not await change(tx, turns, *this, **values):
         return False
     active = conversations.c.active_turn_id == turn.id
     owner = conversations.c.id == turn.conversation_id
@@ -308,8 +322,9 @@ async def end(
     return True
 
 
-def _tokens(cost: tuple[int, int] | None) -> dict[str, int]:
-    return dict(zip(("input_tokens", "output_tokens"), cost, strict=True)) if cost else {}
+async def charge(tx: Transaction, turn: Turn, counts: Json) -> None:
+    """Store the tokens and the cost of a turn at work, when they belong to no step."""
+    await change(tx, turns, turns.c.id == turn.id, turns.c.attempt == turn.attempt, **counts)
 
 
 async def keep_reply(tx: Transaction, turn_id: str, message_id: str) -> None:

@@ -87,7 +87,7 @@ class BaseAgent:
                 result_characters=config.tool_result_characters,
             )
             self._spending.recall(shown, progress.answers[-1].usage)
-        progress.charge_earlier(self._context.spent_before, self._context.discount_before)
+        progress.charge_earlier(self._context.spent_before)
         self._context.budget.charge(progress.usage)
         while progress.halt is None:
             progress.halt = await self._step(progress, on_text)

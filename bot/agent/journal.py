@@ -15,6 +15,7 @@ from bot.agent.messages import (
     to_json,
 )
 from bot.agent.protocols import AnswerEntry, Counters, Entry, ResultEntry
+from bot.agent.usage_columns import run_columns
 from bot.values import Clock, Json, RunStatus
 from db import steps
 from db.database import Database
@@ -73,9 +74,7 @@ class StoredJournal:
                 body=_body(entry),
                 media=_media(entry),
                 now=self.now(),
-                input_tokens=counters.usage.all_input,
-                output_tokens=counters.usage.output,
-                discounted_tokens=counters.usage.discount,
+                counts=run_columns(counters.usage),
                 reserved_tokens=counters.reserved,
                 tool_calls=counters.tool_calls,
                 seconds_used=self.seconds_used(),

@@ -25,7 +25,8 @@ class Usage:
         cache_read: Input tokens read from the cache.
         cache_write: Input tokens written to the cache.
         discount: Tokens that do not count against a budget, since input read from a cache costs a
-            fraction of new input. Excluded from comparisons.
+            fraction of new input. Excluded from comparisons, as is the cost.
+        cost: The price in micro-dollars; `None` if it is unknown.
     """
 
     input: int = 0
@@ -33,6 +34,12 @@ class Usage:
     cache_read: int = 0
     cache_write: int = 0
     discount: int = field(default=0, compare=False)
+    cost: int | None = field(default=None, compare=False)
+
+    @property
+    def money(self) -> int | None:
+        """The cost in micro-dollars: 0 without tokens, `None` if a call had no price."""
+        return self.cost if self.cost is not None or self.total else 0
 
     @property
     def all_input(self) -> int:
@@ -50,12 +57,28 @@ class Usage:
         return self.total - self.discount
 
     def __add__(self, other: "Usage") -> "Usage":
+        mine, others = self.money, other.money
         return Usage(
             self.input + other.input,
             self.output + other.output,
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
             self.discount + other.discount,
+            None if mine is None or others is None else mine + others,
+        )
+
+    def beyond(self, other: "Usage") -> "Usage":
+        """Return the part of this usage that exceeds another; nothing of it is negative."""
+        total = max(0, self.total - other.total)
+        output = min(total, max(0, self.output - other.output))
+        read = min(total - output, max(0, self.cache_read - other.cache_read))
+        mine, others = self.money, other.money
+        return Usage(
+            total - output - read,
+            output,
+            read,
+            discount=min(total, max(0, self.discount - other.discount)),
+            cost=None if mine is None or others is None else max(0, mine - others),
         )
 
 
@@ -290,6 +313,7 @@ def to_json(message: Message) -> Json:
                     message.usage.cache_write,
                 ],
                 "discount": message.usage.discount,
+                "cost": message.usage.cost,
                 "model": message.model,
                 "native": message.native,
                 "thought": message.thought,
@@ -321,7 +345,11 @@ def from_json(document: Json, contents: Contents = NO_CONTENTS) -> Message:
                     for c in document["calls"]
                 ),
                 StopReason(document["stop"]),
-                replace(Usage(*document["usage"]), discount=document.get("discount", 0)),
+                replace(
+                    Usage(*document["usage"]),
+                    discount=document.get("discount", 0),
+                    cost=document.get("cost"),
+                ),
                 document["model"],
                 document["native"],
                 document.get("thought", False),

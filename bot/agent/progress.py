@@ -140,11 +140,9 @@ class Progress:
         """The usage of all calls, including a call that a crash interrupted."""
         return sum((answer.usage for answer in self.answers), self.extra)
 
-    def charge_earlier(self, spent_before: int, discount: int = 0) -> None:
-        """Add the tokens charged to earlier attempts beyond the answers that they stored."""
-        known = sum((answer.usage for answer in self.answers), Usage())
-        spent = max(0, spent_before - known.total)
-        self.extra = Usage(input=spent, discount=min(spent, max(0, discount - known.discount)))
+    def charge_earlier(self, charged: Usage) -> None:
+        """Add what was charged to earlier attempts beyond the answers that they stored."""
+        self.extra = charged.beyond(sum((answer.usage for answer in self.answers), Usage()))
 
     def spend(self, budget: TokenBudget, usage: Usage) -> None:
         """Add usage outside of the stored answers, such as that of a tool."""

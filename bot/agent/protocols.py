@@ -150,9 +150,8 @@ class AgentContext:
         report: Updates the card of a run; the reply of a turn shows its progress itself.
         caller: The context of tool calls, with the flags of the prompt at the start. Each call gets
             its own id, and flags that include the results so far.
-        spent_before: Tokens charged to earlier attempts, including a call that was in progress when
-            the process died: it was paid for, or may have been.
-        discount_before: The part of these tokens that does not count against the budget.
+        spent_before: The usage charged to earlier attempts, including a call that was in progress
+            when the process died: it was paid for, or may have been.
     """
 
     journal: Journal
@@ -161,8 +160,7 @@ class AgentContext:
     caller: ToolContext
     inbox: MessageInbox | None = None
     report: Report = lambda **_: None
-    spent_before: int = 0
-    discount_before: int = 0
+    spent_before: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

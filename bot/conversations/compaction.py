@@ -17,12 +17,14 @@ from bot.agent.messages import (
 from bot.agent.plain import plain
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
+from bot.agent.usage_columns import columns, usage_of
 from bot.errors import ModelError
 from bot.masking import without_secrets
 from bot.models.base import Model, ModelRequest
 from bot.subagents.run_factory import opaque
 from bot.values import Clock, inbox_path
 from db import history as stored
+from db import turns
 from db.conversations import StoredMessage
 from db.database import Database
 from db.files import StoredFile
@@ -65,7 +67,7 @@ class Compaction:
 
     async def shrink(
         self, turn: Turn, history: Sequence[tuple[StoredMessage, Sequence[Message]]]
-    ) -> Usage | None:
+    ) -> Usage:
         """Summarise the older messages of a conversation, so that half of the limit is left.
 
         Args:
@@ -73,14 +75,16 @@ class Compaction:
             history: The stored messages, oldest first, each as the model reads it.
 
         Returns:
-            The usage; `None` if there is no summary, and the history stays as it is.
+            The usage, also of a request without an answer. The turn is charged for it when the
+            summary is stored; without a summary the history stays as it is.
         """
         async with self.database.snapshot() as tx:
             first = await stored.first_to_answer(tx, turn.conversation_id, turn.id)
         older = history[: _split(history, self._limit // 2, first=first)]
         if not older:
-            return None
+            return Usage()
         model, name = self.main(turn.model)
+        costs: list[Usage] = []
         text = "\n\n".join(filter(None, (_told(each) for _, shown in older for each in shown)))
         request = ModelRequest(
             model=name,
@@ -88,25 +92,30 @@ class Compaction:
             messages=(UserMessage(text[: MOST_TOKENS * 3]),),
             max_tokens=SUMMARY_TOKENS,
             user_hash=opaque(turn.user.key),
+            on_lost=lambda _, lost: costs.append(lost),
         )
         try:
             async with asyncio.timeout(SUMMARY_SECONDS):
                 answer = await model.ask(request, None)
         except (ModelError, TimeoutError) as error:
             log.warning("A conversation is not summarised: %s", error)
-            return None
+            return sum(costs, Usage())
+        spent = sum(costs, answer.usage)
         summary = plain(answer.text, limit=None).strip()
         if not summary:
-            return answer.usage
-        await self.database.write(
-            stored.put_summary,
-            turn.conversation_id,
-            summary,
-            behind=older[-1][0],
-            foreign=any(item.foreign or item.author_number for item, _ in older),
-            now=self.now(),
-        )
-        return answer.usage
+            return spent
+        async with self.database.transaction() as tx:
+            await stored.put_summary(
+                tx,
+                turn.conversation_id,
+                summary,
+                behind=older[-1][0],
+                foreign=any(item.foreign or item.author_number for item, _ in older),
+                now=self.now(),
+            )
+            # An attempt after a crash finds the summary, and not what it has cost.
+            await turns.charge(tx, turn, columns(usage_of(turn) + spent))
+        return spent
 
 
 def _split(

@@ -4,10 +4,11 @@ from datetime import datetime
 
 from bot.agent.sanitizer import one_line
 from bot.catalog.agents import Agents
-from bot.run_texts import counted, status_text
+from bot.run_texts import counted, dollars, status_text
 from bot.subagents.limits import SubagentSettings, spoken
 from bot.subagents.records import RunDetails
 from bot.subagents.requests import Spawned, UsageReport
+from bot.subagents.wording import usage_words
 from bot.values import short
 from db.runs import Run
 
@@ -39,7 +40,8 @@ def info_text(details: RunDetails) -> str:
         f"- Agent: {run.agent}, model {run.model} ({run.provider}), {run.mode}",
         f"- Task: {one_line(run.task, 300)}",
         f"- Tokens: {run.weighted_tokens:,} of {run.token_budget:,} (weighted); "
-        f"{run.tokens:,} in all: {run.input_tokens:,} in, {run.output_tokens:,} out",
+        f"{run.tokens:,} in all: {usage_words(run)}",
+        f"- Cost: {dollars(run.cost)}",
         f"- Work: {counted(details.steps, 'step')}, "
         f"{counted(run.tool_call_count, 'tool call')}, "
         f"{spoken(run.seconds_used)} of {spoken(run.timeout_ms / 1000)}",

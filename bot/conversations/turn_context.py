@@ -121,7 +121,7 @@ class TurnContext:
         messages = [each for _, of_item in told for each in of_item]
         # A later attempt reads what the first one read.
         if spent is None and turn.attempt <= 1 and self.compaction.is_due(messages):
-            return await self.begin(turn, spent=await self.compaction.shrink(turn, told) or Usage())
+            return await self.begin(turn, spent=await self.compaction.shrink(turn, told))
         memories_shown = memory_lines(state.memories, newest.text)
         block = self._block(turn, state, memories_shown, unread=unread, away=away)
         own = files.get(turn.message_id, MessageFiles())

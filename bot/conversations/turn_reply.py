@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bot.agent.progress import WAITING, AgentResult, Progress
+from bot.agent.usage_columns import columns, usage_of
 from bot.errors import DeliveryError
 from bot.platforms.base import ReplyStream
-from bot.values import RunStatus
+from bot.values import Json, RunStatus
+from db.turns import Turn
 
 log = logging.getLogger(__name__)
 
@@ -69,13 +71,13 @@ class TurnReply:
     quote: str = ""
     away: tuple[str, ...] = ()
 
-    def cost(self, before: int) -> tuple[int, int] | None:
-        """Return all input and output tokens of the turn; `None` if no more than `before`.
+    def counts(self, turn: Turn) -> Json | None:
+        """Return the columns of all tokens of the turn; `None` if its row has as many.
 
         They include the tokens of requests without an answer, which belong to no step.
         """
         usage = self.progress.usage
-        return (usage.all_input, usage.output) if usage.total > before else None
+        return columns(usage) if usage.total > usage_of(turn).total else None
 
     def whole(self, said: str, result: AgentResult) -> str:
         """Return the text of a turn with notes on limits, errors, fallbacks and outages."""

@@ -19,6 +19,7 @@ from bot.agent.protocols import AgentConfig, AgentContext, TurnApprover
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Approved, Toolbox
+from bot.agent.usage_columns import usage_of
 from bot.conversations.announcements import Notices
 from bot.conversations.context_preview import ContextPreview
 from bot.conversations.gaps import quote
@@ -240,7 +241,7 @@ class Turns:
                 others=beginning.others,
                 granted=beginning.granted,
             ),
-            spent_before=turn.tokens + beginning.spent.total,
+            spent_before=usage_of(turn) + beginning.spent,
         )
 
     def _inbox(self, turn: Turn) -> TurnInbox:
@@ -320,9 +321,11 @@ class Turns:
             The keys of the announcements to deliver: those released, or the one that delivers a
             reply that did not arrive.
         """
-        now, cost = self.now(), reply.cost(turn.tokens)
+        now, counts, model = self.now(), reply.counts(turn), reply.progress.model
         async with self.database.transaction() as tx:
-            if not await turns.end(tx, turn, status=status, now=now, cost=cost):
+            if not await turns.end(
+                tx, turn, status=status, now=now, counts=counts, answering_model=model
+            ):
                 return []
             used = uses_of(reply.progress.answers)
             if used and delivery is not None:
@@ -362,6 +365,4 @@ class Turns:
     async def _release(self, turn: Turn, reply: TurnReply) -> None:
         """Release the turn to another process, since this process drains."""
         await reply.abandon()
-        await self.database.write(
-            turns.release, turn.id, turn.attempt, cost=reply.cost(turn.tokens)
-        )
+        await self.database.write(turns.release, turn.id, turn.attempt, counts=reply.counts(turn))

@@ -11,6 +11,7 @@ from bot.agent.journal import entries_of
 from bot.agent.messages import StopReason, UserMessage, estimate_tokens
 from bot.agent.protocols import AnswerEntry
 from bot.agent.sanitizer import escape_for_model, one_line
+from bot.agent.usage_columns import run_columns
 from bot.errors import DeliveryError, ModelError
 from bot.events import AnnouncementDue, EventBus
 from bot.models.base import Model, ModelRequest
@@ -155,14 +156,7 @@ class WordedProgress:
             until = self.now() + RESULTS_WAIT
             posts = bool(sentence) and await sentences.post(tx, place, run_ids, until)
             # A run that has ended meanwhile stored its tokens without those of this request.
-            usage = account.progress.usage
-            await sentences.charge(
-                tx,
-                run.id,
-                input_tokens=usage.all_input,
-                output_tokens=usage.output,
-                discounted_tokens=usage.discount,
-            )
+            await sentences.charge(tx, run.id, run_columns(account.progress.usage))
         if posts:
             await self._post(place, owner, run_ids, sentence)
 

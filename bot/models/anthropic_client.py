@@ -7,6 +7,7 @@ from pydantic import SecretStr
 
 from bot.errors import ModelError
 from bot.models.client import Sdk, SdkSettings, open_client
+from bot.models.prices import Prices
 from bot.models.retrying import Patience
 
 NAME = "Anthropic"
@@ -54,11 +55,13 @@ class Claude:
     Attributes:
         patience: Retries while Claude is busy, shared with all other requests to Claude.
         answers: Whether Anthropic is the chosen model provider of the bot.
+        prices: The prices of requests.
     """
 
     settings: AnthropicSettings
     patience: Patience
     answers: bool
+    prices: Prices
 
 
 def open_sdk(settings: AnthropicSettings) -> Sdk:

@@ -1,5 +1,6 @@
 """Selects and opens models: the main agent's, the runs', and the others that are allowed."""
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -19,7 +20,7 @@ from bot.models.client import SdkModel
 from bot.models.fallback import FallbackModel, Fallbacks
 from bot.models.offline import OfflineModel, OfflineSettings
 from bot.models.openai import OpenAISettings, openai_model
-from bot.models.prices import PINNED, VERSION, Prices, PriceSettings
+from bot.models.prices import PINNED, VERSION, PricedModel, Prices, PriceSettings
 from bot.models.retrying import Patience, RetryingModel, RetrySettings
 from bot.values import Settings
 
@@ -232,6 +233,7 @@ class Models:
 
     def __init__(self, settings: ModelSettings, now: Callable[[], float]) -> None:
         self.settings = settings
+        self.prices = settings.price_list
         self._fallbacks = Fallbacks(settings.fallback_after_seconds, now)
         self._sdks: dict[Provider, SdkModel] = {}
         self._patience: dict[Provider, Patience] = {}
@@ -239,11 +241,12 @@ class Models:
         for name, adapter in PROVIDERS.items():
             if not settings.section(name).configured:
                 continue
-            model = self._providers[name] = adapter(settings.section(name))
+            model: Model = adapter(settings.section(name))
             if isinstance(model, SdkModel):
                 self._sdks[name] = model
                 self._patience[name] = Patience(settings.retry, model.name, now=now)
-                self._providers[name] = RetryingModel(model, self._patience[name])
+                model = RetryingModel(model, self._patience[name])
+            self._providers[name] = PricedModel(model, name, self.prices)
 
     @classmethod
     @asynccontextmanager
@@ -263,9 +266,10 @@ class Models:
             yield models
 
     async def warm(self) -> None:
-        """Import the default provider's SDK in a thread, before the first request."""
+        """Import the default provider's SDK and the prices in a thread, before they are needed."""
         if model := self._sdks.get(self.settings.chosen):
             await model.sdk.get()
+            await asyncio.to_thread(self.prices.load)
 
     def of(self, choice: ModelChoice) -> Model:
         """Return the `Model` for a choice: its provider, wrapped with the configured fallbacks."""
@@ -316,6 +320,7 @@ class Models:
             settings=self.settings.anthropic,
             patience=self.patience("anthropic"),
             answers=self.settings.chosen == "anthropic",
+            prices=self.prices,
         )
 
     def patience(self, provider: Provider) -> Patience:

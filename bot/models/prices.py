@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from pydantic import Field
 
-from bot.agent.messages import Usage
+from bot.agent.messages import Answer, Usage
+from bot.models.base import Model, ModelRequest, OnText
 from bot.values import Settings
 
 #: The pinned version of genai-prices, and the date of the pin: the package works offline, and new
@@ -58,6 +59,23 @@ class Prices:
     own: Mapping[tuple[str, str], PriceSettings]
     addresses: Mapping[str, str]
 
+    def load(self) -> None:
+        """Load the package, which takes 0.15 s; otherwise the first price does."""
+        self.of("anthropic", "", Usage())
+
+    def priced(self, usage: Usage, provider: str, *models: str, searches: int = 0) -> Usage:
+        """Return the usage of a call with its cost.
+
+        Args:
+            usage: The tokens.
+            provider: The provider.
+            models: The names of the model, of which the first one with a price counts: a server
+                may answer with another model than the requested one.
+            searches: See `of`.
+        """
+        costs = (self.of(provider, name, usage, searches=searches) for name in models if name)
+        return replace(usage, cost=next((cost for cost in costs if cost is not None), None))
+
     def of(self, provider: str, model: str, usage: Usage, *, searches: int = 0) -> int | None:
         """Return the price of a call in micro-dollars, rounded up; `None` if the model has none.
 
@@ -91,3 +109,25 @@ class Prices:
         except LookupError:
             return None
         return math.ceil(found.total_price * MICRO_DOLLARS)
+
+
+@dataclass(frozen=True, slots=True)
+class PricedModel:
+    """Adds the cost to the usage of each call of a provider."""
+
+    model: Model
+    provider: str
+    prices: Prices
+
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
+        """Return the provider's answer; see `bot.models.base.Model`."""
+        asked = request
+        if (report := request.on_lost) is not None:
+
+            def on_lost(lost: ModelRequest, usage: Usage) -> None:
+                report(lost, self.prices.priced(usage, self.provider, lost.model))
+
+            asked = replace(request, on_lost=on_lost)
+        answer = await self.model.ask(asked, on_text)
+        priced = self.prices.priced(answer.usage, self.provider, request.model, answer.model)
+        return replace(answer, usage=priced)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from bot.agent.sanitizer import LARGE, for_model, stored
+from bot.agent.usage_columns import run_columns
 from bot.events import (
     AnnouncementDue,
     EventBus,
@@ -193,11 +194,7 @@ class Endings:
 
 def _columns(run: Run, outcome: Outcome, text: str) -> Json:
     """Return the columns of an ended run; a count without a value stays as it is stored."""
-    usage = outcome.usage
     counts = {
-        "input_tokens": usage and usage.all_input,
-        "output_tokens": usage and usage.output,
-        "discounted_tokens": usage and usage.discount,
         "tool_call_count": outcome.tool_calls,
         "seconds_used": outcome.seconds_used,
         "model": outcome.model or None,
@@ -209,6 +206,7 @@ def _columns(run: Run, outcome: Outcome, text: str) -> Json:
         "error": stored(wording.reason(run, outcome)) or None,
         "transcript": masked(outcome.transcript),
         **{name: value for name, value in counts.items() if value is not None},
+        **(run_columns(outcome.usage) if outcome.usage else {}),
     }
 
 

@@ -16,6 +16,7 @@ from bot.agent.protocols import AgentConfig, AgentContext
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
+from bot.agent.usage_columns import usage_of
 from bot.catalog.agents import Agents, find
 from bot.events import EventBus
 from bot.models.base import Model
@@ -160,8 +161,7 @@ class RunFactory:
                 others=bool(run.metadata.get(OTHERS)),
                 root_id=run.metadata.get(ROOT, ""),
             ),
-            spent_before=run.tokens,
-            discount_before=run.discounted_tokens,
+            spent_before=usage_of(run, discount=run.discounted_tokens),
         )
 
     def journal(self, run: Run, clock: WorkClock) -> StoredJournal:

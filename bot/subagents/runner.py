@@ -10,6 +10,7 @@ from bot.agent.base_agent import INTERRUPTED_OUTPUT
 from bot.agent.budget import UNLIMITED, TokenBudget, WorkClock
 from bot.agent.messages import Usage, estimate_tokens
 from bot.agent.progress import AgentResult, Progress
+from bot.agent.usage_columns import run_columns, usage_of
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.events import EventBus, RunStarted, RunStatusChanged
 from bot.logs import bound
@@ -40,6 +41,7 @@ class Runner:
     Attributes:
         turns: The turns executed here: a delegated task pauses the clock of its waiting turn.
         ask_owner: Creates the `OwnerQuestions` of one attempt at a run.
+        price_of: Returns the price of a usage in micro-dollars, for a provider and a model.
     """
 
     database: Database
@@ -53,6 +55,7 @@ class Runner:
     restarts: Restarts
     tasks: Tasks
     ask_owner: Callable[[Run, Identity, ActiveRun], OwnerQuestions]
+    price_of: Callable[[str, str, Usage], int | None]
     max_response_tokens: int
     worker_id: str
     now: Clock
@@ -112,7 +115,8 @@ class Runner:
         batch: Sequence[Run] = ()
         unread: Sequence[tuple[str, str]] = ()
         async with self.database.transaction() as tx:
-            before = await runs.get(tx, run_id)
+            # Locked, so that its reserved tokens have a price.
+            before = await runs.hold(tx, run_id)
             if before is None or before.status.final:
                 return None
             waits = before.attempt > 0 and await self.restarts.must_wait(tx, run_id)
@@ -126,6 +130,7 @@ class Runner:
                     worker_id=self.worker_id,
                     reserve=min(reserve, before.token_budget),
                     now=self.now(),
+                    cost=self._interrupted(before),
                 )
                 owner = await users.get(tx, before.user_id)
                 unread = await run_messages.unread(tx, run_id)
@@ -147,6 +152,14 @@ class Runner:
         self.events.publish(RunStatusChanged(old=before.status, new=run.status, **known))
         self.events.publish(RunStarted(resumed=run.attempt > 1, **known))
         return run, owner.identity, bool(unread)
+
+    def _interrupted(self, run: Run) -> int | None:
+        """Return the price of the call that a crash may have interrupted; `None` if unknown."""
+        output = min(run.reserved_tokens, INTERRUPTED_OUTPUT)
+        if not output:
+            return 0
+        reserved = Usage(input=run.reserved_tokens - output, output=output)
+        return self.price_of(run.provider or "", run.model or "", reserved)
 
     async def _attempt(
         self,
@@ -199,12 +212,7 @@ class Runner:
 
     async def _release(self, run: Run, usage: Usage) -> None:
         """Release a run and store its cost; no step holds the cost of an interrupted request."""
-        counts = {
-            "input_tokens": usage.all_input,
-            "output_tokens": usage.output,
-            "discounted_tokens": usage.discount,
-        }
-        known = counts if usage.total > run.tokens else None
+        known = run_columns(usage) if usage.total > run.tokens else None
         await self.database.write(runs.release, run.id, run.attempt, self.now(), known)
 
     async def _end(self, run: Run, outcome: Outcome) -> None:
@@ -231,7 +239,7 @@ class Runner:
         clock, progress = WorkClock(run.timeout_ms / 1000, run.seconds_used), Progress()
         entries = await self.factory.journal(run, clock).load()
         progress.begin([], entries)
-        progress.charge_earlier(run.tokens)
+        progress.charge_earlier(usage_of(run, discount=run.discounted_tokens))
         if progress.halt is None:
             return replace(otherwise, text=progress.partial_text())
         return _outcome(progress.result(), progress, clock)

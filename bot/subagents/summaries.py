@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from bot.agent.budget import WorkClock
 from bot.agent.messages import StopReason, Usage, UserMessage, estimate_tokens
 from bot.agent.sanitizer import stored
+from bot.agent.usage_columns import run_columns
 from bot.catalog.agents import Agents, find
 from bot.errors import ModelError
 from bot.models.base import Model, ModelRequest
 from bot.subagents.wording import Outcome
 from bot.values import Clock, RunStatus
-from db import runs
+from db import run_summaries
 from db.database import Database
 from db.runs import Run
 
@@ -102,12 +103,11 @@ class Summaries:
         if summary:
             # Stored at once, so that an attempt after a crash does not ask again.
             await self.database.write(
-                runs.store_summary,
+                run_summaries.store,
                 run.id,
                 run.attempt,
                 summary,
-                input_tokens=usage.all_input,
-                output_tokens=usage.output,
+                counts=run_columns(usage),
                 now=self.now(),
             )
         return outcome

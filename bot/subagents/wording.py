@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bot.agent.messages import Usage
 from bot.agent.sanitizer import one_line
-from bot.run_texts import counted, status_text
+from bot.run_texts import counted, dollars, status_text, token_kinds
 from bot.subagents.limits import spoken
 from bot.subagents.requests import BUDGET_SOURCE
 from bot.values import Json, RunStatus, short
@@ -68,10 +68,16 @@ def title(run: Run) -> str:
     return f"{icon} Sub-agent {words}: “{run.label}” ({short(run.id)})"
 
 
+def usage_words(run: Run) -> str:
+    """Return the tokens of a run by their kind."""
+    return token_kinds(run.input_tokens - run.cached_tokens, run.cached_tokens, run.output_tokens)
+
+
 def footer(run: Run) -> str:
     """Return the footer of an announcement."""
     parts = [
-        f"{run.weighted_tokens:,} of {run.token_budget:,} tokens",
+        f"{run.weighted_tokens:,} of {run.token_budget:,} tokens ({usage_words(run)})",
+        dollars(run.cost),
         spoken(run.seconds_used),
         counted(run.tool_call_count, "tool call"),
     ]

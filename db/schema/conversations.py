@@ -1,6 +1,7 @@
 """Tables of users, their conversations, and the work that answers a message."""
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     CheckConstraint,
     Column,
@@ -180,7 +181,13 @@ turns = Table(
     Column("reply_message_id", String(255), nullable=False, server_default=""),
     Column("stop_requested_at", UtcDateTime),
     Column("input_tokens", Integer, nullable=False, server_default=text("0")),
+    # The part of the input that was read from a cache.
+    Column("cached_tokens", Integer, nullable=False, server_default=text("0")),
     Column("output_tokens", Integer, nullable=False, server_default=text("0")),
+    # In micro-dollars; null if a call had no price.
+    Column("cost", BigInteger, server_default=text("0")),
+    # The model that gave the last answer; empty for none.
+    Column("answering_model", String(255), nullable=False, server_default=""),
     Column("created_at", UtcDateTime, nullable=False),
     # When its message was sent, if that was before the bot received it.
     # Its name in the database is that of version 0.1, whose processes may run beside this one.

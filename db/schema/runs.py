@@ -1,6 +1,7 @@
 """Tables of runs, of their steps, and of what they deliver."""
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     CheckConstraint,
     Column,
@@ -47,7 +48,11 @@ subagent_runs = Table(
     # It completed, but every tool call that it made was refused or failed.
     Column("degraded", Boolean, nullable=False, server_default=text("false")),
     Column("input_tokens", Integer, nullable=False, server_default=text("0")),
+    # The part of the input that was read from a cache.
+    Column("cached_tokens", Integer, nullable=False, server_default=text("0")),
     Column("output_tokens", Integer, nullable=False, server_default=text("0")),
+    # In micro-dollars; null if a call had no price.
+    Column("cost", BigInteger, server_default=text("0")),
     # The part of these tokens that does not count towards the budget: cached input counts by its
     # price.
     Column("discounted_tokens", Integer, nullable=False, server_default=text("0")),

@@ -2,8 +2,10 @@
 
 import pytest
 
+from bot.agent.messages import Usage
+from bot.agent.usage_columns import run_columns
 from bot.values import Identity
-from db import runs
+from db import run_summaries
 from db.database import Database
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored
@@ -11,8 +13,9 @@ from tests.fakes.stored import Stored
 
 async def keep(database: Database, run_id: str, clock: FakeClock, attempt: int) -> None:
     async with database.transaction() as tx:
-        await runs.store_summary(
-            tx, run_id, attempt, "In short.", input_tokens=70, output_tokens=5, now=clock()
+        spent = Usage(input=60, cache_read=10, output=5, cost=12)
+        await run_summaries.store(
+            tx, run_id, attempt, "In short.", counts=run_columns(spent), now=clock()
         )
 
 
@@ -32,7 +35,7 @@ async def test_it_is_kept_with_what_the_run_has_cost_beside_what_is_known_of_it(
     assert run.summary == ""
     assert now.summary == "In short."
     assert now.metadata["other"] == 1
-    assert (now.input_tokens, now.output_tokens) == (70, 5)
+    assert (now.input_tokens, now.cached_tokens, now.output_tokens, now.cost) == (70, 10, 5, 12)
 
 
 @pytest.mark.parametrize(("status", "attempt"), [("running", 3), ("cancelled", 2)])

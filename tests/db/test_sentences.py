@@ -4,6 +4,8 @@ import asyncio
 from contextlib import suppress
 from datetime import timedelta
 
+from bot.agent.messages import Usage
+from bot.agent.usage_columns import run_columns
 from bot.values import Identity
 from db import outbox, runs, sentences
 from db.database import Database
@@ -73,12 +75,11 @@ async def test_a_run_that_is_over_is_charged_what_was_spent_since(
     async with database.transaction() as tx:
         for run in (over, going):
             for tokens in (100, 5):
-                await sentences.charge(
-                    tx, run.id, input_tokens=tokens, output_tokens=30, discounted_tokens=0
-                )
+                spent = Usage(input=tokens, output=30, cost=tokens)
+                await sentences.charge(tx, run.id, run_columns(spent))
 
-    charged = [(await stored.read_run(run.id)).tokens for run in (over, going)]
-    assert charged == [130, 110]
+    charged = [await stored.read_run(run.id) for run in (over, going)]
+    assert [(run.tokens, run.cost) for run in charged] == [(130, 100), (110, 0)]
 
 
 async def test_no_run_ends_with_its_result_sent_while_its_sentence_is_posted(

@@ -9,6 +9,8 @@ import pytest
 from sqlalchemy import insert, update
 from sqlalchemy.exc import OperationalError
 
+from bot.agent.messages import Usage
+from bot.agent.usage_columns import run_columns
 from bot.errors import FencedError
 from bot.tasks import Tasks
 from bot.values import Identity, Json
@@ -86,8 +88,7 @@ async def test_a_step_is_stored_with_all_that_belongs_to_it(
         step(
             run,
             0,
-            input_tokens=11,
-            output_tokens=7,
+            counts=run_columns(Usage(input=8, cache_read=3, output=7, cost=40)),
             reserved_tokens=3,
             tool_calls=2,
             seconds_used=1.5,
@@ -99,6 +100,7 @@ async def test_a_step_is_stored_with_all_that_belongs_to_it(
     after = await stored.read_run(run.id)
     counts = (after.input_tokens, after.output_tokens, after.reserved_tokens)
     assert counts == (11, 7, 3)
+    assert (after.cached_tokens, after.cost) == (3, 40)
     assert (after.tool_call_count, after.seconds_used, after.crashes) == (2, 1.5, 0)
     async with database.snapshot() as tx:
         assert await steps.load(tx, run.id) == [(0, "answer", {"text": "step 0"})]
@@ -120,7 +122,7 @@ async def test_a_turns_step_moves_the_counts_of_the_turn(
         await tx.execute(update(turns_table).values(crashes=2))
     row: Json = {"table": "turns", "work_id": turn_id, "attempt": 1, "seq": 0, "kind": "result"}
 
-    await writer.write(Step(**row, body={}, now=stored.now(), input_tokens=5))
+    await writer.write(Step(**row, body={}, now=stored.now(), counts=run_columns(Usage(input=5))))
 
     async with database.snapshot() as tx:
         turn = await turns.get(tx, turn_id)
@@ -154,7 +156,7 @@ async def test_a_stale_attempts_step_is_refused_and_the_others_of_its_batch_are_
 
     stale, fresh, foreign, late = await outcomes(
         [
-            writer.write(step(run, 0, input_tokens=999)),
+            writer.write(step(run, 0, counts=run_columns(Usage(input=999)))),
             writer.write(step(run, 0, attempt=2, body={"text": "mine"})),
             writer.write(step(other, 0)),
             writer.write(step(over, 0)),

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, text
 
+from bot.agent.messages import Usage
+from bot.agent.usage_columns import columns, usage_of
 from bot.values import Identity, Place
 from db import conversations, turns
 from db.database import Database, DatabaseSettings
@@ -222,17 +224,20 @@ async def test_what_an_attempt_has_cost_is_stored_when_it_is_left_and_when_the_t
     await stored.begin_turn(turn_id)
 
     tokens = []
-    for cost in ((700, 20), None):
+    for spent in (Usage(input=700, output=20, cost=90), None):
         async with database.transaction() as tx:
-            await turns.release(tx, turn_id, 1, cost=cost)
-        tokens.append((await read(database, turn_id)).tokens)
+            await turns.release(tx, turn_id, 1, counts=columns(spent) if spent else None)
+        tokens.append(usage_of(await read(database, turn_id)))
     begun = await stored.begin_turn(turn_id)
     async with database.transaction() as tx:
-        await turns.end(tx, begun, status="failed", now=clock(), cost=(900, 30))
+        spent = Usage(input=800, cache_read=100, output=30)
+        await turns.end(tx, begun, status="failed", now=clock(), counts=columns(spent))
     ended = await read(database, turn_id)
 
-    assert tokens == [720, 720]
-    assert (ended.input_tokens, ended.output_tokens) == (900, 30)
+    assert [(usage.total, usage.cost) for usage in tokens] == [(720, 90), (720, 90)]
+    assert (ended.input_tokens, ended.cached_tokens, ended.output_tokens) == (900, 100, 30)
+    # A call had no price.
+    assert ended.cost is None
 
 
 async def test_a_turn_that_comes_while_another_ends_is_begun_by_one_of_the_two(

@@ -175,5 +175,5 @@ def surroundings(
         inbox=inbox or FakeInbox(),
         report=reporter or FakeReporter(),
         caller=caller(),
-        spent_before=spent_before,
+        spent_before=Usage(spent_before),
     )

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import Table, select
 
 from bot.agent.messages import Usage
+from bot.models.prices import Prices
 from db.tables import subagent_runs, turns
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.patience import eventually
@@ -15,13 +16,22 @@ SPAWN = "/subagents spawn --label work Work on it"
 TWICE = RETRY.model_copy(update={"attempts": 2})
 #: Input of a request of which nothing was reported: some thousand tokens.
 LEAST_INPUT = 1_000
+TABLES = (turns, subagent_runs)
 
 
-async def tokens_of(it: Stage, table: Table) -> tuple[int, int]:
-    """Return input and output tokens of the only row of a table."""
+async def used_in(it: Stage, table: Table) -> Usage:
+    """Return the usage of the only row of a table."""
     async with it.bot.database.snapshot() as tx:
-        row = (await tx.execute(select(table.c.input_tokens, table.c.output_tokens))).one()
-    return row.input_tokens, row.output_tokens
+        row = (await tx.execute(select(*table.c))).one()
+    return Usage(row.input_tokens, row.output_tokens, cost=row.cost)
+
+
+def price(table: Table, usage: Usage) -> int:
+    """Return the price of a call of a turn or of a run."""
+    model = "claude-sonnet-5-5" if table is turns else "claude-haiku-5-5"
+    cost = Prices({}, {}).of("anthropic", model, usage)
+    assert cost
+    return cost
 
 
 async def over(it: Stage) -> None:
@@ -56,9 +66,12 @@ async def test_a_turn_that_ends_without_an_answer_has_what_was_asked_in_its_row(
         await it.outlet.replied()
         await over(it)
 
-        used, _ = await tokens_of(it, turns)
+        used = await used_in(it, turns)
 
-    assert used > LEAST_INPUT
+    assert used.input > LEAST_INPUT
+    assert used.cost
+    # Each of two requests is rounded up.
+    assert 0 <= used.cost - price(turns, used) <= 1
 
 
 async def test_a_drain_stores_what_the_requests_that_it_cuts_off_may_cost(
@@ -73,13 +86,16 @@ async def test_a_drain_stores_what_the_requests_that_it_cuts_off_may_cost(
         await it.say(ALICE, "Hello")
         await asked(cut, 2)
         await it.bot.drain(0)
-        left = [await tokens_of(it, table) for table in (turns, subagent_runs)]
+        left = [await used_in(it, table) for table in TABLES]
     async with stage(database_url, answers) as it:
         await it.outlet.replied()
         await it.outlet.announced((await it.run_of("Work")).id)
         await over(it)
 
-        ended = [await tokens_of(it, table) for table in (turns, subagent_runs)]
+        ended = [await used_in(it, table) for table in TABLES]
 
-    assert all(used > LEAST_INPUT for used, _ in left)
-    assert ended == [(used + usage.input, usage.output) for used, _ in left]
+    assert all(used.input > LEAST_INPUT for used in left)
+    assert ended == [Usage(used.input + usage.input, usage.output) for used in left]
+    for table, used, over_all in zip(TABLES, left, ended, strict=True):
+        assert used.cost == price(table, used)
+        assert over_all.cost == used.cost + price(table, usage)

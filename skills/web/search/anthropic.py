@@ -38,6 +38,8 @@ _ERRORS: Mapping[str, str] = {
     "invalid_tool_input": "The search cannot do anything with this query. Use other words.",
     "max_uses_exceeded": "One search was not enough for this query. Ask for one thing at a time.",
 }
+#: Provider in the list of prices.
+PROVIDER = "anthropic"
 _UNAVAILABLE = "Anthropic's search does not work now. Try again later, or do without."
 _NOT_MADE = "The search was not made. Put the query in plain words, or do without."
 _TOO_SLOW = "The search did not end in time. Try again with fewer words, or do without."
@@ -57,6 +59,7 @@ class ClaudeSearch:
     ) -> None:
         self.model = model or claude.settings.subagent_model or claude.settings.main_model
         self._patience = claude.patience
+        self._prices = claude.prices
         self._seconds = seconds
         self._sdk = Lazy(partial(open_sdk, claude.settings))
 
@@ -105,24 +108,36 @@ class ClaudeSearch:
             "tools": [TOOL],
         }
         estimate = partial(estimate_tokens, json.dumps(request))
+
+        def charge(usage: Usage, searches: int = 0) -> None:
+            spent(self._prices.priced(usage, PROVIDER, self.model, searches=searches))
+
         try:
             response = await sdk.create_raw(**request)
             document = response.http_response.json()
             blocks: list[Json] = [block for block in document["content"] if block["type"]]
-            spent(usage_of(document.get("usage") or {}, blocks, estimate))
+            counts = document.get("usage") or {}
+            charge(usage_of(counts, blocks, estimate), _searches(counts))
             return blocks, document.get("stop_reason") == "pause_turn"
         except asyncio.CancelledError:
             # The provider had started and may charge for the request.
-            spent(Usage(input=estimate()))
+            charge(Usage(input=estimate()))
             raise
         except sdk.troubles as error:
             failure = sdk.failure(error, self.model)
             if failure.charged:
-                spent(Usage(input=estimate()))
+                charge(Usage(input=estimate()))
             raise failure from error
         except (ValueError, *MALFORMED) as error:
-            spent(Usage(input=estimate()))
+            charge(Usage(input=estimate()))
             raise failures.unreadable(NAME, error) from error
+
+
+def _searches(counts: Json) -> int:
+    """Return the number of searches that are billed."""
+    made = counts.get("server_tool_use")
+    number = made.get("web_search_requests") if isinstance(made, dict) else None
+    return number if isinstance(number, int) else 0
 
 
 def found_in(blocks: Sequence[Json]) -> tuple[Hit, ...]:

@@ -102,7 +102,7 @@ def test_calls_of_the_newest_answer_count_only_when_they_are_made() -> None:
 def test_what_was_charged_beyond_the_steps_is_kept_apart() -> None:
     progress = after(says("Twelve.", usage=Usage(10, 5)))
 
-    progress.charge_earlier(100)
+    progress.charge_earlier(Usage(100))
     assert (progress.usage.total, progress.extra) == (100, Usage(input=85))
-    progress.charge_earlier(3)
+    progress.charge_earlier(Usage(3))
     assert progress.usage.total == 15

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from bot.agent.messages import Answer, Message, UserMessage
+from bot.agent.messages import Answer, Message, Usage, UserMessage
 from bot.agent.settings import AgentSettings
+from bot.agent.usage_columns import usage_of
 from bot.conversations.compaction import Compaction, shown_summary
+from bot.models.base import Model
 from bot.values import Identity
 from db import conversations, history, tables, turns
 from db.conversations import Attribution, StoredMessage
@@ -14,6 +16,7 @@ from db.database import Database
 from db.files import StoredFile
 from db.rows import change
 from tests.fakes.clock import FakeClock
+from tests.fakes.losing_model import LosingModel
 from tests.fakes.scripted_model import ScriptedModel
 from tests.fakes.stored import Stored, room
 
@@ -64,6 +67,9 @@ def test_a_summary_without_files_names_none(clock: FakeClock) -> None:
     assert shown == '<summary of="what was said before">\nCats &amp; dogs.\n</summary>'
 
 
+USAGE = Usage(900, 50, cost=70)
+
+
 class Thread:
     """A shared conversation whose messages have about a thousand tokens each."""
 
@@ -71,7 +77,8 @@ class Thread:
         self.stored = stored
         self.database: Database = stored.database
         self.conversation = conversation
-        self.model = ScriptedModel(Answer(text="They spoke of hens."))
+        self.model: Model = ScriptedModel(Answer(text="They spoke of hens.", usage=USAGE))
+        self.spent = Usage()
 
     async def ask(self, user: Identity, text: str) -> str:
         """Store a message with its turn, or with the waiting turn of its user; return the turn."""
@@ -125,9 +132,9 @@ class Thread:
             turn = await turns.get(tx, turn_id)
         assert turn is not None
         before = await self.history()
-        await compaction.shrink(turn, [(item, shown(item)) for item in before])
+        self.spent = await compaction.shrink(turn, [(item, shown(item)) for item in before])
         left = [item.text.split()[0] for item in await self.history() if item.role != "summary"]
-        asked = str(self.model.requests)
+        asked = str(self.model.requests) if isinstance(self.model, ScriptedModel) else ""
         return [name for item in before if f"{(name := item.text.split()[0])} hen" in asked], left
 
 
@@ -153,6 +160,36 @@ async def test_every_message_is_summarised_or_stays(
 
     assert [*summarised, *left] == ["question0", "answer0", "question1", "answer1", "newest"]
     assert len(summarised) in {2, 4}
+
+
+async def charged(thread: Thread, alice: Identity) -> Usage:
+    """Summarise in a turn at work; return the usage in its row."""
+    await thread.answer(await thread.ask(alice, "question"), "answer")
+    newest = await thread.ask(alice, "newest")
+    await thread.stored.claim_turn(thread.conversation)
+    await thread.stored.begin_turn(newest)
+    await thread.shrink(newest, room=1_100)
+    async with thread.database.snapshot() as tx:
+        turn = await turns.get(tx, newest)
+    assert turn is not None
+    return usage_of(turn)
+
+
+async def test_the_turn_is_charged_with_the_summary(thread: Thread, alice: Identity) -> None:
+    used = await charged(thread, alice)
+
+    assert (used.total, used.cost) == (950, 70)
+    assert thread.spent == USAGE
+
+
+async def test_requests_without_an_answer_are_charged_too(thread: Thread, alice: Identity) -> None:
+    lost = Usage(400, cost=30)
+    thread.model = LosingModel(lost, then=Answer(text="They spoke of hens.", usage=USAGE))
+
+    used = await charged(thread, alice)
+
+    assert (used.total, used.cost) == (1_350, 100)
+    assert thread.spent.cost == 100
 
 
 async def test_messages_that_wait_for_an_answer_are_not_summarised(

@@ -10,11 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from bot.agent.messages import Usage
+from bot.agent.messages import Answer, Usage
+from bot.models.base import ModelRequest
 from bot.models.catalog import ModelSettings
-from bot.models.prices import PINNED, VERSION, Prices, PriceSettings
+from bot.models.prices import PINNED, VERSION, PricedModel, Prices, PriceSettings
 from bot.values import Json
+from tests.fakes.losing_model import LosingModel
 from tests.fakes.model_server import KEY
+from tests.fakes.scripted_model import ScriptedModel
 
 CLAUDE: Json = {"anthropic": {"api_key": KEY}}
 
@@ -107,6 +110,51 @@ def test_without_cache_prices_cached_tokens_cost_as_new_ones() -> None:
 def test_a_price_below_zero_is_refused() -> None:
     with pytest.raises(ValidationError, match="greater than or equal to 0"):
         prices(prices={"m": {"input": -1, "output": 1}})
+
+
+async def test_answers_and_lost_requests_of_a_model_have_their_cost() -> None:
+    lost: list[Usage] = []
+    answer = Answer("Hi.", usage=Usage(1_000, 10), model="claude-haiku-5-5-20261007")
+    model = PricedModel(LosingModel(Usage(500), then=answer), "anthropic", prices())
+    request = ModelRequest(
+        model="claude-haiku-5-5",
+        prompt="",
+        messages=(),
+        on_lost=lambda _, usage: lost.append(usage),
+    )
+
+    answered = await model.ask(request)
+
+    assert answered.usage.cost == 105
+    assert [usage.cost for usage in lost] == [50]
+
+
+async def test_the_model_that_answered_counts_where_the_asked_one_has_no_price() -> None:
+    answer = Answer("Hi.", usage=Usage(1_000), model="claude-haiku-5-5")
+    model = PricedModel(ScriptedModel(answer, answer), "anthropic", prices())
+
+    named = await model.ask(ModelRequest(model="gateway-small", prompt="", messages=()))
+
+    assert named.usage.cost == 100
+
+
+def test_a_sum_with_a_call_without_a_price_has_no_cost() -> None:
+    priced, unpriced = Usage(1, cost=5), Usage(1)
+
+    assert (priced + priced).money == 10
+    assert (priced + unpriced).money is None
+    assert sum([priced], Usage()).money == 5
+    assert Usage().money == 0
+
+
+def test_what_exceeds_a_usage_has_its_part_of_every_count() -> None:
+    whole = Usage(100, 20, 30, discount=9, cost=50)
+
+    more = whole.beyond(Usage(60, 5, 10, 4, discount=4, cost=20))
+
+    assert more + Usage(64, 5, 10) == whole
+    assert (more.discount, more.cost) == (5, 30)
+    assert Usage(1).beyond(whole) == Usage()
 
 
 @given(st.builds(Usage, *[st.integers(0, 10**7)] * 4))

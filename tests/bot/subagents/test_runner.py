@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bot.agent.budget import WorkClock
+from bot.agent.messages import Usage
 from bot.agent.permissions import ALL_ALLOWED
 from bot.agent.settings import AgentSettings
 from bot.catalog.agents import AgentDefinition
@@ -37,6 +38,11 @@ GENERAL = AgentDefinition(name="general", description="Does anything.", prompt="
 
 async def _all_connected(_: Run) -> tuple[str, ...]:
     return ()
+
+
+def price_of(provider: str, model: str, usage: Usage) -> int | None:
+    """Return the price of a usage: output costs ten times as much as input."""
+    return None if model == "unpriced" else usage.input + 10 * usage.output
 
 
 class RunnerSetup:
@@ -79,6 +85,7 @@ class RunnerSetup:
             cards=Cards(lambda _: None, later=lambda *_: None),
             restarts=Restarts(tasks),
             tasks=tasks,
+            price_of=price_of,
             ask_owner=partial(
                 OwnerQuestions,
                 database=database,
@@ -164,6 +171,20 @@ async def test_an_error_fails_the_run_with_a_reason_for_its_owner(
     over = await setup.work(await setup.run(alice), error)
 
     assert (over.status, over.error) == (RunStatus.FAILED, reason)
+
+
+@pytest.mark.parametrize(
+    ("model", "cost"), [("priced", 100 + 904 + 10 * 4_096 + 7), ("unpriced", None)]
+)
+async def test_a_call_that_a_crash_interrupted_is_charged_once_at_its_price(
+    setup: RunnerSetup, alice: Identity, model: str, cost: int | None
+) -> None:
+    counts = {"input_tokens": 50, "output_tokens": 5, "cost": 100, "reserved_tokens": 5_000}
+    run = await setup.run(alice, status="running", attempt=1, model=model, **counts)
+
+    over = await setup.work(run, says("Done.", usage=Usage(3, 4, cost=7)))
+
+    assert (over.status, over.tokens, over.cost) == (RunStatus.COMPLETED, 5_062, cost)
 
 
 async def test_an_error_that_ends_only_the_attempt_leaves_the_run_resumable(

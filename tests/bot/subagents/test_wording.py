@@ -40,6 +40,8 @@ RUN = Run(
     input_tokens=12_000,
     output_tokens=345,
     discounted_tokens=0,
+    cached_tokens=0,
+    cost=12_300,
     token_budget=50_000,
     reserved_tokens=0,
     tool_call_count=5,
@@ -92,7 +94,12 @@ def test_the_footer_counts_weighted_tokens() -> None:
 
 
 def test_the_footer_tells_tokens_time_tools_and_model() -> None:
-    assert footer(RUN) == "12,345 of 50,000 tokens · 42 s · 5 tool calls · some-model"
+    assert footer(RUN) == (
+        "12,345 of 50,000 tokens (12,000 new, 0 cached, 345 output) · $0.0123 · 42 s · "
+        "5 tool calls · some-model"
+    )
+    assert "no price" in footer(replace(RUN, cost=None))
+    assert "(3,000 new, 9,000 cached," in footer(replace(RUN, cached_tokens=9_000))
     assert "1 tool call ·" in footer(replace(RUN, tool_call_count=1))
     assert footer(replace(RUN, model=None)).endswith("5 tool calls")
 

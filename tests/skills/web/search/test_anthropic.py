@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr, ValidationError
@@ -11,6 +12,7 @@ from bot.agent.messages import Usage
 from bot.config.model import Config
 from bot.models.anthropic_client import AnthropicSettings, Claude
 from bot.models.catalog import ModelSettings
+from bot.models.prices import Prices
 from bot.models.retrying import ConcurrencyLimit, Patience, RetrySettings
 from bot.net.settings import FetchSettings
 from bot.values import Json
@@ -38,7 +40,12 @@ QUICK = RetrySettings(
 
 def claude(url: str, *, key: str = KEY, retry: RetrySettings = QUICK) -> Claude:
     settings = AnthropicSettings(api_key=SecretStr(key), base_url=url)
-    return Claude(settings=settings, patience=Patience(retry, "Anthropic"), answers=True)
+    patience = Patience(retry, "Anthropic")
+    return Claude(settings=settings, patience=patience, answers=True, prices=Prices({}, {}))
+
+
+USAGE: Json = {"input_tokens": 1_000, "output_tokens": 100}
+MADE_TWO: Json = {"web_search_requests": 2}
 
 
 class Asked:
@@ -213,6 +220,16 @@ async def test_an_answer_that_was_paused_is_sent_again_as_it_is() -> None:
     assert asked.spent == [Usage(500, 40), SEARCH_USAGE]
 
 
+async def test_tokens_and_searches_have_their_price() -> None:
+    answer = searched(WHALES, usage=Usage(1_000, 100))
+    billed = replace(answer, details={"usage": {**USAGE, "server_tool_use": MADE_TWO}})
+
+    asked = await search(billed)
+
+    (spent,) = asked.spent
+    assert spent.cost == 100 + 50 + 2 * 10_000
+
+
 async def test_an_answer_is_not_sent_again_for_ever() -> None:
     asked = Asked()
 
@@ -334,7 +351,8 @@ async def test_claude_searches_where_it_answers_anyway_or_is_asked_for(
     kind: type,
 ) -> None:
     patience = Patience(QUICK, "Anthropic")
-    known = Claude(settings=AnthropicSettings(), patience=patience, answers=answers)
+    prices = Prices({}, {})
+    known = Claude(settings=AnthropicSettings(), patience=patience, answers=answers, prices=prices)
     given = SearchSettings.model_validate(settings)
 
     async with AsyncExitStack() as stack:

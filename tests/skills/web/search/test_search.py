@@ -10,6 +10,7 @@ from pydantic import SecretStr, ValidationError
 
 from bot.errors import ToolError
 from bot.models.anthropic_client import AnthropicSettings, Claude
+from bot.models.prices import Prices
 from bot.models.retrying import Patience, RetrySettings
 from bot.net.settings import FetchSettings
 from bot.net.web import Site
@@ -174,7 +175,10 @@ async def test_ddgs_that_fails_is_told_as_a_search_that_found_nothing() -> None:
 )
 def test_the_settings_choose_the_service(settings: dict[str, str], name: str) -> None:
     claude = Claude(
-        settings=AnthropicSettings(), patience=Patience(RetrySettings(), "Anthropic"), answers=True
+        settings=AnthropicSettings(),
+        patience=Patience(RetrySettings(), "Anthropic"),
+        answers=True,
+        prices=Prices({}, {}),
     )
 
     found = open_provider(
