@@ -114,11 +114,12 @@ class Orchestrator:
         """Store the question of a command as a message; what was typed as one needs no reply."""
         refused = await self.queue.put(incoming, role)
         place = incoming.place
-        if refused is not None or place.message or is_private(place):
+        if refused is not None or place.message or place.platform == "terminal":
             return refused
-        # Nobody else has read the question.
-        text = f"{one_line(incoming.user_name, 60)} asked:\n\n{quote(incoming.text)}".strip()
-        self.queue.notices.say(place, incoming.user, text)
+        if not is_private(place):
+            # Nobody else has read the question.
+            text = f"{one_line(incoming.user_name, 60)} asked:\n\n{quote(incoming.text)}".strip()
+            self.queue.notices.say(place, incoming.user, text)
         return CommandReply(text="I answer here.")
 
     async def answer(

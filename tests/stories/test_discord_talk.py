@@ -144,3 +144,16 @@ async def test_a_question_has_a_slash_command_of_its_own(database_url: str) -> N
         )
         assert "How many hens?" in str(play.asked[0]["messages"])
         assert any("bob asked" in each.text().lower() for each in it.said(server.channel))
+
+
+async def test_a_question_in_direct_messages_is_not_said_to_be_done(database_url: str) -> None:
+    play = Play(main=[Reply(text="Three.")])
+    async with new_server() as server, on_discord(database_url, server, play) as it:
+        direct = it.discord.dm(server.bob)
+        asked = await it.discord.slash(server.bob, direct, "ask", question="How many hens?")
+        await asked.done()
+
+        assert asked.text() == "I answer here."
+        await it.discord.until(
+            lambda: [each.text() for each in it.said(direct)] == ["Three."], "the answer alone"
+        )
