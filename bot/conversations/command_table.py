@@ -164,7 +164,24 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             changes=lambda _: True,
             opens=True,
         ),
-        ChatCommand((*_RUNS, *_CHAT), "usage", "Your usage and limits", handler=run_commands.usage),
+        ChatCommand(
+            (*_RUNS, *_CHAT),
+            "usage",
+            "Your usage, its cost and your limits",
+            (
+                Argument(
+                    "whose",
+                    "WHOSE",
+                    "“all” or “csv”: everyone's this month (admins only)",
+                    required=False,
+                    choices=(
+                        ("all", "What everyone used this month (admins only)"),
+                        ("csv", "The same as a file (admins only)"),
+                    ),
+                ),
+            ),
+            handler=run_commands.usage,
+        ),
         ChatCommand(
             _RUNS,
             "agents",

@@ -21,7 +21,7 @@ from bot.values import Identity, Place
 ARCHIVE_BYTES = 9_000_000
 TERMINAL = "terminal"
 #: The end of the name of a saved copy.
-_COPY = r"-retinue-\d{4}-\d\d-\d\d(-\d+)?\.zip"
+_COPY = r"-retinue-(usage-)?\d{4}-\d\d-\d\d(-\d+)?\.(zip|csv)"
 NOT_SENT = (
     "I could not send it to you directly. {reason} Allow direct messages to me, or ask an admin "
     "for it: `python -m bot user export`."
@@ -93,15 +93,19 @@ class PersonalCopies:
                 content = await asyncio.to_thread(_content, archive)
                 number = f"-{len(sizes) + 1}" if sizes else ""
                 file = OutgoingFile(f"retinue-{self.data.now():%Y-%m-%d}{number}.zip", content)
-                if place.platform == TERMINAL:
-                    where = await asyncio.to_thread(self.saved.save, user, file)
-                else:
-                    await self._post(file, user, place, f"export {key} {len(sizes)}")
+                where = await self.deliver(file, user, place, f"export {key} {len(sizes)}")
                 sizes.append(len(content))
         what = f"{counted(len(sizes), 'file')}, {spoken(sum(sizes))}"
         return f"All that I have stored about you is in {where} ({what})."
 
-    async def _post(self, file: OutgoingFile, user: Identity, place: Place, key: str) -> None:
+    async def deliver(self, file: OutgoingFile, user: Identity, place: Place, key: str) -> str:
+        """Send a file to a user alone, or save it at the terminal; return where it is.
+
+        Raises:
+            NotFoundError: It could not be sent; the text has the reason.
+        """
+        if place.platform == TERMINAL:
+            return await asyncio.to_thread(self.saved.save, user, file)
         alone = place
         if not is_private(place):
             # Without a channel, it is sent to the user directly.
@@ -113,6 +117,7 @@ class PersonalCopies:
             await outlet.send_files(alone, user, [file], key=key)
         except DeliveryError as error:
             raise NotFoundError(NOT_SENT.format(reason=error)) from error
+        return "our direct messages"
 
 
 def _content(archive: IO[bytes]) -> bytes:

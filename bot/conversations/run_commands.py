@@ -10,7 +10,8 @@ from bot.conversations.run_lines import (
     spawned_text,
     usage_text,
 )
-from bot.platforms.base import CommandReply
+from bot.conversations.usage_lines import spending_text, usage_csv
+from bot.platforms.base import CommandReply, OutgoingFile
 from bot.run_texts import status_text
 from bot.subagents.requests import NOTIFY, RunRequest
 from bot.subagents.wording import report, title
@@ -69,8 +70,17 @@ async def log(call: CommandCall) -> CommandReply:
 
 
 async def usage(call: CommandCall) -> CommandReply:
-    """Show the user's usage and limits."""
-    return CommandReply(text=usage_text(await call.bot.manager.usage(call.caller)))
+    """Show the user's usage, costs and limits; to an admin everyone's costs, or a file of them."""
+    bot, caller, whose = call.bot, call.caller, call.get("whose").lower()
+    if whose not in {"", "all", "csv"}:
+        return CommandReply(text="Choose all or csv, or leave it out.", failed=True)
+    if whose == "csv":
+        content = usage_csv(await bot.records.spending_table(caller)).encode()
+        file = OutgoingFile(f"retinue-usage-{bot.now():%Y-%m-%d}.csv", content)
+        where = await bot.copies.deliver(file, caller.user, caller.place, caller.command_id)
+        return CommandReply(text=f"What everyone used this month is in {where}.")
+    spent = spending_text(await bot.records.spending(caller, everyone=whose == "all"))
+    return CommandReply(text=f"{usage_text(await bot.manager.usage(caller))}\n{spent}")
 
 
 async def agents(call: CommandCall) -> CommandReply:

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from bot.agent.journal import entries_of
 from bot.agent.messages import Answer, ToolResults, UserMessage, from_json
@@ -13,16 +13,19 @@ from bot.agent.sanitizer import one_line
 from bot.conversations.access import has_admin_powers, own_scope, scope_of
 from bot.errors import AmbiguousError, NotAllowedError, NotFoundError
 from bot.run_texts import status_text
-from bot.subagents.requests import CONTINUES, Caller
+from bot.subagents.requests import CONTINUES, Caller, SpendingReport
 from bot.subagents.resuming import continuation_id
 from bot.subagents.shown_calls import logged
 from bot.values import Clock, Json, short
-from db import admission, run_messages, run_questions, runs, steps, workers
+from db import admission, run_messages, run_questions, runs, spending, steps, users, workers
 from db.database import Database
 from db.run_messages import RunMessage
 from db.runs import Run
+from db.spending import SpendingSum
 
 LINE = 300
+#: Most groups of a list of costs.
+MOST_GROUPS = 10
 REPORT_LINE = 2_000
 
 
@@ -137,6 +140,49 @@ class Records:
         if everyone:
             await self._audit(caller, "list", subject="all")
         return active, ended
+
+    async def spending(self, caller: Caller, *, everyone: bool = False) -> SpendingReport:
+        """Return the caller's tokens and costs, for everyone's with the groups that cost most.
+
+        Raises:
+            NotAllowedError: Those of all users, and the caller is not an admin using a command.
+        """
+        today, month = self._periods()
+        top: dict[spending.Grouping, Sequence[SpendingSum]] = {}
+        names: dict[str, str] = {}
+        if everyone:
+            await self._allow_spending(caller)
+        async with self.database.snapshot() as tx:
+            mine = caller.user.key
+            of_today = await spending.of_user(tx, mine, today)
+            of_month = await spending.of_user(tx, mine, month)
+            for by in spending.GROUPINGS if everyone else ():
+                top[by] = await spending.top(tx, by, month, limit=MOST_GROUPS)
+            for each in top.get("user", ()):
+                user = await users.get(tx, each.group[0])
+                names[each.group[0]] = one_line(user.name, 60) if user else ""
+        return SpendingReport(today=of_today, month=of_month, top=top, names=names)
+
+    async def spending_table(self, caller: Caller) -> Sequence[SpendingSum]:
+        """Return the tokens and costs of this month by user, channel, agent and model.
+
+        Raises:
+            NotAllowedError: The caller is not an admin using a command.
+        """
+        await self._allow_spending(caller)
+        _, month = self._periods()
+        async with self.database.snapshot() as tx:
+            return await spending.table(tx, month)
+
+    def _periods(self) -> tuple[datetime, datetime]:
+        """Return the begin of this day and of this month, UTC."""
+        today = self.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        return today, today.replace(day=1)
+
+    async def _allow_spending(self, caller: Caller) -> None:
+        if not has_admin_powers(caller):
+            raise NotAllowedError("Only admins can see everyone's usage.")
+        await self._audit(caller, "usage", subject="all")
 
     async def info(self, handle: str, caller: Caller) -> RunDetails:
         """Return all details of one run.

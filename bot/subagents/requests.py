@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from bot.subagents.limits import SubagentSettings
 from bot.values import Identity, Json, Place, Role
 from db.runs import Run as Run  # noqa: PLC0414 - skills see only this module
+from db.spending import Grouping, SpendingSum
 from db.users import User
 from skills.base import ToolContext
 
@@ -161,6 +162,24 @@ class Spawned:
     position: int | None = None
     notes: tuple[str, ...] = ()
     new: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendingReport:
+    """The tokens and costs of a user, and for admins the groups that cost most this month.
+
+    Attributes:
+        today: Since midnight UTC.
+        month: Since the first day of the month, UTC.
+        top: The ten groups of this month that cost most, by what they are grouped; empty for one's
+            own report.
+        names: The shown names of the users in `top`, by their keys.
+    """
+
+    today: SpendingSum
+    month: SpendingSum
+    top: Mapping[Grouping, Sequence[SpendingSum]] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

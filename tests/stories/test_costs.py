@@ -7,13 +7,14 @@ import pytest
 from sqlalchemy import Table, select
 
 from bot.agent.messages import Usage
+from bot.conversations.access import AccessSettings
 from bot.models.prices import Prices
 from bot.subagents.limits import SubagentSettings
 from bot.values import Json, RunStatus
 from db.tables import subagent_runs, turns
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.patience import eventually
-from tests.stories.stage import ALICE, BOB, Play, Stage, call, stage
+from tests.stories.stage import ADMIN, ALICE, BOB, Play, Stage, call, stage
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -77,12 +78,17 @@ async def test_all_rows_together_cost_as_much_as_all_calls(database_url: str) ->
         },
     )
     bill = Bill(play)
-    async with stage(database_url, play, script=bill, subagents=NESTED) as it:
+    access = AccessSettings(admins=("fake:root",))
+    async with stage(database_url, play, script=bill, subagents=NESTED, access=access) as it:
         await it.say(ALICE, "Look around, and ask.")
         run = await it.ended("Look", RunStatus.COMPLETED)
         said = await it.outlet.announced(run.id)
         await it.say(BOB, "Hello")
         info = await it.command(ALICE, "/subagents info seen")
+        mine = await it.command(ALICE, "/subagents usage")
+        refused = await it.command(ALICE, "/subagents usage all")
+        everyone = await it.command(ADMIN, "/subagents usage all")
+        sent = await it.command(ADMIN, "/subagents usage csv")
         total = await charged(it, 3)
 
     assert len(play.asked) == 10
@@ -94,3 +100,11 @@ async def test_all_rows_together_cost_as_much_as_all_calls(database_url: str) ->
     assert f"- Cost: {dollars}" in info.text
     assert all(words in text for words in (kinds,) for text in (info.text, said.footer))
     assert f" · {dollars} · " in said.footer
+    assert "- Today (UTC): $0." in mine.text
+    assert "Everyone this month" not in mine.text
+    assert (refused.failed, refused.text) == (True, "Only admins can see everyone's usage.")
+    for by in ("user", "channel", "agent", "model"):
+        assert f"**Everyone this month, by {by}**" in everyone.text
+    assert "- Alice (`" in everyone.text
+    assert everyone.private
+    assert sent.text == "What everyone used this month is in our direct messages."

@@ -133,7 +133,7 @@ def test_two_dashes_end_the_options() -> None:
         ("log", "7", {"run": "7"}),
         ("log", "x 99999999", {"run": "x", "page": "999999"}),
         ("send", '"my run" use euros', {"run": "my run", "message": "use euros"}),
-        ("usage", "whatever", {}),
+        ("usage", "whatever", {"whose": "whatever"}),
     ],
 )
 def test_each_command_reads_its_own_arguments(

@@ -1,0 +1,103 @@
+"""Sums of the tokens and the costs of turns and runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import Subquery, case, func, literal, select, union_all
+
+from db.database import Transaction
+from db.tables import subagent_runs as runs
+from db.tables import turns
+
+#: The agent of turns.
+MAIN = "main agent"
+#: Most rows of a table.
+MOST_ROWS = 50_000
+#: By what costs can be grouped.
+Grouping = Literal["user", "channel", "agent", "model"]
+#: All of them, in the order in which they are shown.
+GROUPINGS: tuple[Grouping, ...] = ("user", "channel", "agent", "model")
+_GROUPS: dict[Grouping, Sequence[str]] = {
+    "user": ("user_id",),
+    "channel": ("channel", "place_workspace", "place_channel"),
+    "agent": ("agent",),
+    "model": ("model",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendingSum:
+    """Tokens and costs of several turns and runs.
+
+    Attributes:
+        group: The values that they share; empty for all of them.
+        fresh: Input tokens that were not read from a cache.
+        cost: The sum of the known costs, in micro-dollars.
+        unpriced: Number of turns and runs whose cost is unknown.
+    """
+
+    group: tuple[str, ...] = ()
+    fresh: int
+    cached: int
+    output: int
+    cost: int
+    unpriced: int
+
+
+def _work() -> Subquery:
+    """Return the turns and runs as rows of the same columns."""
+    both: list[Any] = []
+    for table, agent, model in (
+        (turns, literal(MAIN), turns.c.answering_model),
+        (runs, runs.c.agent, func.coalesce(runs.c.model, "")),
+    ):
+        shared = ("user_id", "channel", "place_workspace", "place_channel", "created_at")
+        counts = ("input_tokens", "cached_tokens", "output_tokens", "cost")
+        columns = [table.c[name] for name in (*shared, *counts)]
+        both.append(select(*columns, agent.label("agent"), model.label("model")))
+    return union_all(*both).subquery()
+
+
+_WORK = _work()
+_SUMS = (
+    func.coalesce(func.sum(_WORK.c.input_tokens - _WORK.c.cached_tokens), 0).label("fresh"),
+    func.coalesce(func.sum(_WORK.c.cached_tokens), 0).label("cached"),
+    func.coalesce(func.sum(_WORK.c.output_tokens), 0).label("output"),
+    func.coalesce(func.sum(_WORK.c.cost), 0).label("cost"),
+    func.coalesce(func.sum(case((_WORK.c.cost.is_(None), 1), else_=0)), 0).label("unpriced"),
+)
+
+
+async def of_user(tx: Transaction, user_id: str, since: datetime) -> SpendingSum:
+    """Return the sum of the turns and runs of a user since a time."""
+    mine = (_WORK.c.user_id == user_id, _WORK.c.created_at >= since)
+    return _spending((await tx.execute(select(*_SUMS).where(*mine))).one())
+
+
+async def top(tx: Transaction, by: Grouping, since: datetime, *, limit: int) -> list[SpendingSum]:
+    """Return the groups that have cost most since a time, of all users."""
+    keys = [_WORK.c[name] for name in _GROUPS[by]]
+    query = select(*keys, *_SUMS).where(_WORK.c.created_at >= since).group_by(*keys)
+    tokens = func.sum(_WORK.c.input_tokens + _WORK.c.output_tokens)
+    query = query.having(tokens > 0).limit(limit)
+    order = func.coalesce(func.sum(_WORK.c.cost), 0).desc(), tokens.desc(), *keys
+    return [_spending(row, len(keys)) for row in await tx.execute(query.order_by(*order))]
+
+
+async def table(tx: Transaction, since: datetime) -> list[SpendingSum]:
+    """Return the sums since a time by user, place, agent and model, the highest cost first."""
+    keys = [_WORK.c[name] for by in GROUPINGS for name in _GROUPS[by]]
+    query = select(*keys, *_SUMS).where(_WORK.c.created_at >= since).group_by(*keys)
+    order = func.coalesce(func.sum(_WORK.c.cost), 0).desc(), *keys
+    rows = await tx.execute(query.order_by(*order).limit(MOST_ROWS))
+    return [_spending(row, len(keys)) for row in rows]
+
+
+def _spending(row: Any, keys: int = 0) -> SpendingSum:
+    fresh, cached, output, cost, unpriced = map(int, row[keys:])
+    group = tuple(map(str, row[:keys]))
+    return SpendingSum(
+        group=group, fresh=fresh, cached=cached, output=output, cost=cost, unpriced=unpriced
+    )
