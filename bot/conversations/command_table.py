@@ -5,12 +5,15 @@ platform.
 """
 
 from dataclasses import replace
+from functools import partial
 
 from bot.conversations import chat_commands, data_commands, run_commands
 from bot.conversations.command_lines import Argument, ArgumentKind, CommandGroup, CommandTable
 from bot.conversations.commands import ChatCommand
 
-_RUNS, _CHAT = (CommandGroup.RUNS,), (CommandGroup.CHAT,)
+_of_runs = partial(ChatCommand, (CommandGroup.RUNS,))
+_of_chat = partial(ChatCommand, (CommandGroup.CHAT,))
+_optional = partial(Argument, required=False)
 _FLAG, _NUMBER, _TEXT = ArgumentKind.FLAG, ArgumentKind.NUMBER, ArgumentKind.TEXT
 
 _RUN = Argument(
@@ -27,37 +30,27 @@ _RUN_OR_ALL = replace(_RUN, choices=(("all", "Stop all your runs"),))
 def _option(name: str, label: str, description: str) -> Argument:
     """Return an option; without a description, help and slash commands do not show it."""
     listed = bool(description)
-    return Argument(name, label, description, required=False, option=True, listed=listed)
+    return _optional(name, label, description, option=True, listed=listed)
 
 
 def _number(name: str, description: str, most: int, *, option: bool = True) -> Argument:
     label, listed = "N" if option else name, bool(description)
-    return Argument(
-        name,
-        label,
-        description,
-        _NUMBER,
-        required=False,
-        option=option,
-        listed=listed,
-        least=1,
-        most=most,
+    return _optional(
+        name, label, description, _NUMBER, option=option, listed=listed, least=1, most=most
     )
 
 
 COMMANDS: CommandTable[ChatCommand] = CommandTable(
     (
         # -- runs
-        ChatCommand(
-            _RUNS,
+        _of_runs(
             "list",
             "Your runs: those at work, and those that finished in the last 30 minutes",
-            (Argument("everyone", "all", "Everyone's runs (admins only)", _FLAG, required=False),),
+            (_optional("everyone", "all", "Everyone's runs (admins only)", _FLAG),),
             handler=run_commands.list_runs,
             aliases=("ls",),
         ),
-        ChatCommand(
-            _RUNS,
+        _of_runs(
             "stop",
             "Stop a run, or with ID+ all that were started with it; you get what there is so far",
             (_RUN_OR_ALL,),
@@ -68,8 +61,7 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             without_runs="None of your runs is going on: there is nothing to stop.",
             button="danger",
         ),
-        ChatCommand(
-            _RUNS,
+        _of_runs(
             "resume",
             "Go on with a run that failed, was stopped or reached a limit",
             (_RUN,),
@@ -80,23 +72,20 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             "nothing to resume.",
             button="primary",
         ),
-        ChatCommand(
-            _RUNS,
+        _of_runs(
             "log",
             "What a run said and did, step by step",
             (_RUN, _number("page", "Which page; the first by default", 999_999, option=False)),
             handler=run_commands.log,
             button="secondary",
         ),
-        ChatCommand(
-            _RUNS,
+        _of_runs(
             "info",
             "How a run is doing: status, tokens, timing, result",
             (_RUN,),
             handler=run_commands.info,
         ),
-        ChatCommand(
-            _RUNS,
+        _of_runs(
             "read",
             "The whole result of a run, also one that could not be delivered",
             (_RUN,),
@@ -104,8 +93,7 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             fits=lambda status, _: status.final,
             without_runs="None of your runs has ended yet.",
         ),
-        ChatCommand(
-            _RUNS,
+        _of_runs(
             "send",
             "Tell a run something; it reads it before its next step",
             (
@@ -118,24 +106,21 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             without_runs="None of your runs is going on, so none can be told anything.",
             button="secondary",
         ),
-        ChatCommand(
-            _RUNS,
+        _of_runs(
             "notify",
             "When you are notified about your runs",
             (
-                Argument(
+                _optional(
                     "how",
                     "HOW",
                     "done, progress or silent; leave it out to see it",
-                    required=False,
                     choices=tuple(run_commands.NOTIFICATIONS.items()),
                 ),
             ),
             handler=run_commands.notify,
             changes=bool,
         ),
-        ChatCommand(
-            _RUNS,
+        _of_runs(
             "spawn",
             "Start a run in the background; the result comes here",
             (
@@ -165,15 +150,14 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             opens=True,
         ),
         ChatCommand(
-            (*_RUNS, *_CHAT),
+            (CommandGroup.RUNS, CommandGroup.CHAT),
             "usage",
             "Your usage, its cost and your limits",
             (
-                Argument(
+                _optional(
                     "whose",
                     "WHOSE",
                     "“all” or “csv”: everyone's this month (admins only)",
-                    required=False,
                     choices=(
                         ("all", "What everyone used this month (admins only)"),
                         ("csv", "The same as a file (admins only)"),
@@ -182,15 +166,13 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             ),
             handler=run_commands.usage,
         ),
-        ChatCommand(
-            _RUNS,
+        _of_runs(
             "agents",
             "Who can do the work: tools and limits",
             handler=run_commands.agents,
             public=True,
         ),
-        ChatCommand(
-            _RUNS,
+        _of_runs(
             "retry",
             "Try again to deliver a result that did not reach you",
             (_RUN,),
@@ -199,8 +181,7 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             fits=lambda _, undelivered: undelivered,
             without_runs="Everything for you was delivered: there is nothing to try again.",
         ),
-        ChatCommand(
-            _RUNS,
+        _of_runs(
             "dismiss",
             "Do without a result that could not be delivered",
             (_RUN,),
@@ -210,47 +191,34 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             without_runs="Everything for you was delivered: there is nothing to dismiss.",
         ),
         # -- the conversation
-        ChatCommand(
-            _CHAT,
+        _of_chat(
             "new",
             "Start afresh: what was said here is set aside; runs go on",
-            (
-                Argument(
-                    "undo", "undo", "Go back to the conversation before", _FLAG, required=False
-                ),
-            ),
+            (_optional("undo", "undo", "Go back to the conversation before", _FLAG),),
             handler=chat_commands.new,
             public=True,
             changes=lambda _: True,
             threaded=True,
         ),
-        ChatCommand(
-            _CHAT,
+        _of_chat(
             "ask",
             "Ask me something; the answer comes here",
             (
-                Argument(
-                    "question",
-                    "QUESTION",
-                    "What you want to know, or have done",
-                    _TEXT,
-                    required=False,
-                    most=4_000,
+                _optional(
+                    "question", "QUESTION", "What you want to know, or have done", _TEXT, most=4_000
                 ),
             ),
             handler=chat_commands.ask,
             public=True,
         ),
-        ChatCommand(
-            _CHAT,
+        _of_chat(
             "model",
             "Which language model answers here, or let another one answer",
             (
-                Argument(
+                _optional(
                     "name",
                     "NAME",
                     "The model, or “default”; leave it out to see them all",
-                    required=False,
                     choices=(("default", "Let the usual model answer here"),),
                 ),
             ),
@@ -260,54 +228,44 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             opens=True,
             threaded=True,
         ),
-        ChatCommand(
-            _CHAT,
+        _of_chat(
             "stop",
             "Stop the answer that is being written here; runs go on",
-            (Argument("turn", "turn", "", _FLAG, required=False, listed=False),),
+            (_optional("turn", "turn", "", _FLAG, listed=False),),
             handler=chat_commands.stop,
             public=True,
             changes=lambda _: True,
         ),
-        ChatCommand(
-            _CHAT,
+        _of_chat(
             "context",
             "What I send with each message of yours here, in tokens",
-            (
-                Argument(
-                    "forget", "forget", "Delete the summary (admins only)", _FLAG, required=False
-                ),
-            ),
+            (_optional("forget", "forget", "Delete the summary (admins only)", _FLAG),),
             handler=chat_commands.context,
             changes=bool,
             threaded=True,
         ),
-        ChatCommand(
-            _CHAT,
+        _of_chat(
             "grants",
             "What you have allowed in threads for a day; a name takes it back",
             (
-                Argument(
+                _optional(
                     "tool",
                     "NAME",
                     "The name of a tool, or “all”; leave it out to see them",
-                    required=False,
                     choices=(("all", "Take back all that you have allowed"),),
                 ),
             ),
             handler=chat_commands.grants_,
             changes=bool,
         ),
-        ChatCommand(
-            _CHAT,
+        _of_chat(
             "undo",
             "What can be taken back: files, notes, memories, schedules; an id takes it back",
             (
-                Argument(
+                _optional(
                     "change",
                     "ID",
                     "Its id, “last”, or “list NAME”; leave it out to see the newest",
-                    required=False,
                     most=40,
                     choices=(
                         ("last", "Take back the last change"),
@@ -318,22 +276,19 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             handler=chat_commands.undo,
             changes=lambda words: words.lower().split()[:1] not in ([], ["list"]),
         ),
-        ChatCommand(
-            _CHAT,
+        _of_chat(
             "export",
             "Send you a copy of all that is stored about you, in direct messages",
             handler=data_commands.export,
         ),
-        ChatCommand(
-            _CHAT,
+        _of_chat(
             "forget",
             "Delete all that is stored about you",
             (
-                Argument(
+                _optional(
                     "whom",
                     "me",
                     "“me” shows what would be deleted, “me yes” deletes it",
-                    required=False,
                     most=40,
                     choices=(("me yes", "Delete it for good"),),
                 ),
@@ -342,7 +297,7 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             changes=lambda words: words.lower().split() == ["me", "yes"],
         ),
         ChatCommand(
-            (*_CHAT, *_RUNS),
+            (CommandGroup.CHAT, CommandGroup.RUNS),
             "help",
             "What I can do, and how you ask for it",
             handler=chat_commands.help_,
