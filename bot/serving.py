@@ -9,6 +9,7 @@ from contextlib import (
     asynccontextmanager,
     suppress,
 )
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from sqlalchemy.exc import DBAPIError
@@ -50,37 +51,29 @@ class OpenPlatform(Protocol):
     def intake(self) -> Intake: ...  # noqa: D102
 
 
+@dataclass(eq=False, slots=True)
 class Service:
     """One platform of this process.
 
-    Args:
+    Attributes:
         name: The name that users know.
         key: The name in places.
         opening: Opens the platform; called for every attempt.
         changed: Called when `opened`, `ended` or `tried` changes.
-
-    Attributes:
         opened: The open platform; `None` while it is unreachable.
         ended: The reason why the platform is no longer served, or never was.
         tried: Whether the first attempt to open the platform is over.
     """
 
-    def __init__(
-        self,
-        name: str,
-        key: str,
-        opening: Callable[[], AbstractAsyncContextManager[OpenPlatform]],
-        changed: Callable[[], None],
-    ) -> None:
-        self.name = name
-        self.key = key
-        self.opened: OpenPlatform | None = None
-        self.ended: ConfigError | None = None
-        self.tried = False
-        self._opening = opening
-        self._changed = changed
-        self._outlet: Outlet | None = None
-        self._stack = AsyncExitStack()
+    name: str
+    key: str
+    opening: Callable[[], AbstractAsyncContextManager[OpenPlatform]]
+    changed: Callable[[], None]
+    opened: OpenPlatform | None = None
+    ended: ConfigError | None = None
+    tried: bool = False
+    _outlet: Outlet | None = None
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     @property
     def outlet(self) -> Outlet:
@@ -93,7 +86,7 @@ class Service:
         """Open the platform, and retry while it is unreachable; end it if it is misconfigured."""
         try:
             opened = await enter(
-                self._stack, self._opening, self.name, patient=True, failed=self._failed
+                self._stack, self.opening, self.name, patient=True, failed=self._failed
             )
         except ConfigError as error:
             self.end(error)
@@ -105,7 +98,7 @@ class Service:
 
     def _failed(self) -> None:
         self.tried = True
-        self._changed()
+        self.changed()
 
     def end(self, error: ConfigError) -> None:
         """Stop serving the platform."""

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Literal
@@ -140,38 +140,29 @@ GATHER_SECONDS = 0.02
 HEARTBEAT_SECONDS = 2.0
 
 
+@dataclass(eq=False, slots=True)
 class StepWriter:
     """Stores steps; concurrent ones are committed together.
 
     One flush at a time: steps that arrive while it waits for the database go into the next
     transaction together, so that a hundred runs cost little more than one. Storing steps counts
     as a heartbeat of the process, beside its regular ones.
+
+    Attributes:
+        tasks: Owns the writing task.
+        worker_id: Id of the process, for its heartbeats; empty for none.
+        stored: Called with the id of the work after each stored step.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        tasks: Tasks,
-        *,
-        worker_id: str = "",
-        stored: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        """Create the writer of a process.
-
-        Args:
-            database: The database.
-            tasks: Owns the writing task.
-            worker_id: Id of the process, for its heartbeats; empty for none.
-            stored: Called with the id of the work after each stored step.
-        """
-        self._database = database
-        self._tasks = tasks
-        self._worker_id = worker_id
-        self._stored = stored
-        self._heartbeat_at = -HEARTBEAT_SECONDS
-        self._waiting: list[_Waiting] = []
-        self._flushing = False
-        self._lately: deque[float] = deque(maxlen=BUSY_STEPS)
+    database: Database
+    tasks: Tasks
+    _: KW_ONLY
+    worker_id: str = ""
+    stored: Callable[[str], None] = lambda _: None
+    _heartbeat_at: float = -HEARTBEAT_SECONDS
+    _waiting: list[_Waiting] = field(default_factory=list)
+    _flushing: bool = False
+    _lately: deque[float] = field(default_factory=lambda: deque(maxlen=BUSY_STEPS))
 
     async def write(self, step: Step) -> None:
         """Return once the step is committed.
@@ -187,9 +178,9 @@ class StepWriter:
         self._lately.append(loop.time())
         if not self._flushing:
             self._flushing = True
-            self._tasks.start(self._flush(), name="step writer", fresh_context=True)
+            self.tasks.start(self._flush(), name="step writer", fresh_context=True)
         await stored
-        self._stored(step.work_id)
+        self.stored(step.work_id)
 
     async def _flush(self) -> None:
         lately = self._lately
@@ -224,14 +215,14 @@ class StepWriter:
 
     async def _store_waiting(self, batch: "list[_Waiting]") -> list[bool]:
         """Store the steps of a batch and those that wait; return which attempts have the work."""
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             self._move_to(batch)
             owned = await _store(tx, [step for step, _ in batch])
             # At the end of the transaction, since it locks the worker's row.
             now = asyncio.get_running_loop().time()
-            regular = self._worker_id and not self._database.is_sqlite
+            regular = self.worker_id and not self.database.is_sqlite
             if regular and now - self._heartbeat_at >= HEARTBEAT_SECONDS:
-                await workers.heartbeat(tx, self._worker_id)
+                await workers.heartbeat(tx, self.worker_id)
                 self._heartbeat_at = now
             return owned
 
@@ -244,12 +235,12 @@ class StepWriter:
 
         async def store() -> bool:
             try:
-                async with self._database.transaction() as tx:
+                async with self.database.transaction() as tx:
                     (mine,) = await _store(tx, [step])
                     return mine
             except IntegrityError:
                 # This very step may have been committed before the connection broke.
-                rows = await self._database.read(load, step.work_id)
+                rows = await self.database.read(load, step.work_id)
                 return (step.seq, step.kind, json.loads(to_json(step.body))) in rows
 
         try:

@@ -7,7 +7,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeVar
 
 from pydantic import Field
@@ -138,32 +138,26 @@ class ConcurrencyLimit:
                     place.set_result(None)
 
 
+@dataclass(eq=False, slots=True)
 class Patience:
     """Retries requests to one provider while the provider is busy.
 
     A pause that the provider requests applies to all requests to the same model.
 
-    Args:
+    Attributes:
         provider: The provider's display name.
         now: A monotonic clock, in seconds.
         sleep: Sleeps by that clock.
     """
 
-    def __init__(
-        self,
-        settings: RetrySettings,
-        provider: str,
-        *,
-        now: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._settings = settings
-        self._provider = provider
-        self._now = now
-        self._sleep = sleep
-        self._rests: dict[str, float] = {}
-        self._down: set[str] = set()
-        self.gate = ConcurrencyLimit()
+    settings: RetrySettings
+    provider: str
+    _: KW_ONLY
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    gate: ConcurrencyLimit = field(default_factory=ConcurrencyLimit)
+    _rests: dict[str, float] = field(default_factory=dict)
+    _down: set[str] = field(default_factory=set)
 
     async def ask(
         self,
@@ -189,18 +183,18 @@ class Patience:
             ModelError: Any other error of an attempt.
         """
         limit = UNLIMITED_SECONDS if seconds is None else seconds
-        until = self._now() + min(limit, self._settings.total_seconds)
+        until = self.now() + min(limit, self.settings.total_seconds)
         failed, charged, error = 0, 0, None
         while True:
-            rest = self._rests.get(name, 0.0) - self._now()
-            wait = self._wait(failed, rest, until - self._now(), error)
+            rest = self._rests.get(name, 0.0) - self.now()
+            wait = self._wait(failed, rest, until - self.now(), error)
             if wait > 0:
                 if on_wait is not None:
-                    on_wait(str(error or failures.resting(self._provider, wait)), wait)
-                await self._sleep(wait)
+                    on_wait(str(error or failures.resting(self.provider, wait)), wait)
+                await self.sleep(wait)
             try:
                 number = await self._enter(until, background=background, on_wait=on_wait)
-                if self._rests.get(name, 0.0) > self._now():
+                if self._rests.get(name, 0.0) > self.now():
                     # The provider requested a pause while this request waited at the gate.
                     self.gate.leave(background=background)
                     continue
@@ -215,12 +209,12 @@ class Patience:
                 self._down.add(name)
                 if error.retry_after_seconds is not None:
                     rest = min(error.retry_after_seconds, LONGEST_REST)
-                    self._rests[name] = max(self._rests.get(name, 0.0), self._now() + rest)
-                    if error.retry_after_seconds > until - self._now():
+                    self._rests[name] = max(self._rests.get(name, 0.0), self.now() + rest)
+                    if error.retry_after_seconds > until - self.now():
                         raise
                 failed += 1
                 charged += error.charged
-                if charged >= self._settings.attempts:
+                if charged >= self.settings.attempts:
                     raise
             else:
                 if name in self._down:
@@ -242,9 +236,9 @@ class Patience:
         Raises:
             ModelUnavailableError: The time left is too short for another attempt.
         """
-        settings = self._settings
+        settings = self.settings
         if rest > max(left, 0.0):
-            raise error or failures.resting(self._provider, rest)
+            raise error or failures.resting(self.provider, rest)
         if failed == 0 and rest <= 0:
             return 0.0
         if error is not None and left <= 0:
@@ -264,12 +258,12 @@ class Patience:
             ModelUnavailableError: The deadline passed before a slot was free.
         """
         if on_wait is not None and self.gate.is_full(background=background):
-            on_wait(str(failures.crowded(self._provider)), math.inf)
+            on_wait(str(failures.crowded(self.provider)), math.inf)
         try:
-            async with asyncio.timeout(max(0.0, until - self._now())):
+            async with asyncio.timeout(max(0.0, until - self.now())):
                 return await self.gate.enter(background=background)
         except TimeoutError:
-            raise failures.crowded(self._provider) from None
+            raise failures.crowded(self.provider) from None
 
     async def _once(self, ask: Callable[[], Awaitable[T]], number: int, *, background: bool) -> T:
         gate = self.gate

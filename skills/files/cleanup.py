@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.subagents.retention import RetentionSettings
@@ -16,46 +17,40 @@ log = logging.getLogger(__name__)
 PLACES_AT_ONCE = 10
 
 
+@dataclass(eq=False, slots=True)
 class Cleanup:
     """Deletes old workspaces once a day, and old former versions of files hourly."""
 
-    def __init__(
-        self,
-        workspaces: Workspaces,
-        database: Database,
-        settings: RetentionSettings,
-        now: Clock,
-    ) -> None:
-        self._workspaces = workspaces
-        self._database = database
-        self._settings = settings
-        self._now = now
-        self._former_at: datetime | None = None
-        self._runs_at: datetime | None = None
+    workspaces: Workspaces
+    database: Database
+    settings: RetentionSettings
+    now: Clock
+    _former_at: datetime | None = None
+    _runs_at: datetime | None = None
 
     async def run(self) -> None:
         """Delete what is due."""
-        now = self._now()
+        now = self.now()
         if self._former_at is None or now - self._former_at >= timedelta(hours=1):
             self._former_at = now
-            before = now - timedelta(days=self._settings.undo_days)
-            await asyncio.to_thread(self._workspaces.forget_former, before)
+            before = now - timedelta(days=self.settings.undo_days)
+            await asyncio.to_thread(self.workspaces.forget_former, before)
         if self._runs_at is None or now - self._runs_at >= timedelta(days=1):
             self._runs_at = now
-            before = now - timedelta(days=self._settings.runs_days)
-            if gone := await asyncio.to_thread(self._workspaces.forget_runs, before):
+            before = now - timedelta(days=self.settings.runs_days)
+            if gone := await asyncio.to_thread(self.workspaces.forget_runs, before):
                 log.info("The workspaces of %d old runs were deleted", gone)
-            await self._forget_places(now - timedelta(days=self._settings.files_days))
+            await self._forget_places(now - timedelta(days=self.settings.files_days))
 
     async def _forget_places(self, since: datetime) -> None:
         """Delete the files of shared places without a message since a time."""
         total, gone = 0, PLACES_AT_ONCE
         while gone == PLACES_AT_ONCE:
             # First: the message that begins a place is stored before its first file.
-            folders = await asyncio.to_thread(self._workspaces.places)
-            live = await self._database.read(shared_threads.live_places, since)
+            folders = await asyncio.to_thread(self.workspaces.places)
+            live = await self.database.read(shared_threads.live_places, since)
             keys = {place.files_key for place in live}
-            forget = self._workspaces.forget_places
+            forget = self.workspaces.forget_places
             gone = await asyncio.to_thread(forget, folders, keys, PLACES_AT_ONCE)
             total += gone
         if total:

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -37,12 +38,13 @@ STORE = ".former"
 _LIST_BYTES, _LINE_BYTES = 20_000, 400
 
 
+@dataclass(frozen=True, slots=True)
 class FormerVersions:
     """The former versions of one user's files.
 
     Its methods block. Callers that change something must hold the lock of the user's files.
 
-    Args:
+    Attributes:
         opener: Opens below a folder.
         base: The folder of all workspaces.
         user: The name of the user's folder.
@@ -52,22 +54,13 @@ class FormerVersions:
             fit beside them is refused.
     """
 
-    def __init__(
-        self,
-        opener: Opener,
-        base: Path,
-        user: str,
-        *,
-        most: SpaceUsage,
-        now: Clock,
-        drops: bool = True,
-    ) -> None:
-        self._opener = opener
-        self._base = base
-        self._user = user
-        self._most = most
-        self._now = now
-        self._drops = drops
+    opener: Opener
+    base: Path
+    user: str
+    _: KW_ONLY
+    most: SpaceUsage
+    now: Clock
+    drops: bool = True
 
     @contextmanager
     def change(self, workspace: str, cause: Cause, *, spared: str = "") -> Iterator[ChangeRecorder]:
@@ -80,15 +73,15 @@ class FormerVersions:
         """
         with self._opened() as store:
             change = ChangeRecorder(
-                self._opener,
+                self.opener,
                 store,
                 self._taken(store),
                 workspace=workspace,
                 cause=cause,
-                most=self._most,
-                now=self._now(),
+                most=self.most,
+                now=self.now(),
                 spared=spared,
-                drops=self._drops,
+                drops=self.drops,
             )
             try:
                 yield change
@@ -98,12 +91,12 @@ class FormerVersions:
     def fits(self, size: int, count: int = 1) -> bool:
         """Return True if files of this size fit, after dropping older changes where allowed."""
         size, count = size + _LIST_BYTES, count + OWN_FILES
-        if not self._drops:
+        if not self.drops:
             with self._opened() as store:
                 taken = self._taken(store)
             size += sum(change.size for change in taken) + count * _LINE_BYTES
             count += sum(change.count for change in taken)
-        return size <= self._most.size and count <= self._most.count
+        return size <= self.most.size and count <= self.most.count
 
     def changes(self) -> Iterator[FileChange]:
         """Yield the changes, newest first."""
@@ -111,7 +104,7 @@ class FormerVersions:
             names = sorted(self._names(store), key=lambda found: found[1], reverse=True)
             for workspace, name in names:
                 try:
-                    with opened(self._opener, store, (workspace, name)) as folder:
+                    with opened(self.opener, store, (workspace, name)) as folder:
                         cause = Cause(**json.loads(_text(folder, ABOUT)))
                         lines = _text(folder, ITEMS).splitlines()
                         undone = UNDONE in _names(folder)
@@ -128,7 +121,7 @@ class FormerVersions:
     def open_versions(self, change: FileChange) -> Iterator[int]:
         """Open the folder that holds the former versions of a change."""
         parts = (change.workspace, change.id)
-        with self._opened() as store, opened(self._opener, store, parts) as folder:
+        with self._opened() as store, opened(self.opener, store, parts) as folder:
             yield folder
 
     def mark_undone(self, change: FileChange) -> None:
@@ -141,7 +134,7 @@ class FormerVersions:
         with self._opened() as store:
             old = [found for found in self._names(store) if time_of(found[1]) < moment]
             for workspace, name in old:
-                drop(self._opener, store, StoredSize(name, workspace))
+                drop(self.opener, store, StoredSize(name, workspace))
         return len(old)
 
     def forget_workspace(self, workspace: str) -> None:
@@ -149,28 +142,28 @@ class FormerVersions:
         with self._opened() as store:
             for found, name in self._names(store):
                 if found == workspace:
-                    drop(self._opener, store, StoredSize(name, workspace))
+                    drop(self.opener, store, StoredSize(name, workspace))
 
     def forget_path(self, path: tuple[str, ...]) -> None:
         """Drop all changes to the file at a path, with what else they changed."""
         with self._opened() as store:
             for change in list(self.changes()):
                 if any(item.path == path for item in change.items):
-                    drop(self._opener, store, StoredSize(change.id, change.workspace))
+                    drop(self.opener, store, StoredSize(change.id, change.workspace))
 
     def forget_all(self) -> None:
         """Drop all changes."""
         with self._opened() as store:
             for workspace, name in self._names(store):
-                drop(self._opener, store, StoredSize(name, workspace))
+                drop(self.opener, store, StoredSize(name, workspace))
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        self._base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        base = os.open(self._base, FOLDER)
+        self.base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        base = os.open(self.base, FOLDER)
         try:
-            make_folders(self._opener, base, (STORE, self._user))
-            with opened(self._opener, base, (STORE, self._user)) as store:
+            make_folders(self.opener, base, (STORE, self.user))
+            with opened(self.opener, base, (STORE, self.user)) as store:
                 yield store
         finally:
             os.close(base)
@@ -178,7 +171,7 @@ class FormerVersions:
     def _names(self, store: int) -> list[tuple[str, str]]:
         found = []
         for workspace in _names(store):
-            with opened(self._opener, store, (workspace,)) as folder:
+            with opened(self.opener, store, (workspace,)) as folder:
                 found += [(workspace, name) for name in _names(folder)]
         return found
 
@@ -189,9 +182,9 @@ class FormerVersions:
             # A caller of `fits` holds no lock, so the change may be dropped meanwhile.
             with (
                 suppress(FileNotFoundError),
-                opened(self._opener, store, (change.workspace,)) as above,
+                opened(self.opener, store, (change.workspace,)) as above,
             ):
-                change.size, change.count = measured(self._opener, above, change.id)
+                change.size, change.count = measured(self.opener, above, change.id)
         return sorted(found, key=lambda change: change.id)
 
 

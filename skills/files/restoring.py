@@ -90,24 +90,16 @@ def _later_paths(newest: Sequence[FileChange], change: FileChange) -> list[tuple
     return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Restoring:
     """Performs one undo, path by path."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        folder: int,
-        undo: ChangeRecorder,
-        changed: Sequence[tuple[str, ...]],
-        back: Set[tuple[str, ...]],
-    ) -> None:
-        self._workspace = workspace
-        self._opener = workspace.opener
-        self._folder = folder
-        self._undo = undo
-        self._changed = changed
-        self._back = back
-        self.outcome = Restored()
+    workspace: Workspace
+    folder: int
+    undo: ChangeRecorder
+    changed: Sequence[tuple[str, ...]]
+    back: Set[tuple[str, ...]]
+    outcome: Restored = field(default_factory=Restored)
 
     def restore(self, kept: int, item: FormerItem) -> None:
         """Restore one path to its state before the change.
@@ -115,33 +107,33 @@ class _Restoring:
         Raises:
             OSError, ToolError, TooLargeToStoreError: The path stays as it is.
         """
-        before = state_of(self._opener, self._folder, item.path)
+        before = state_of(self.workspace.opener, self.folder, item.path)
         if item.kind is FormerKind.NOTHING:
             # Remove the content that the change created.
             if before is not None:
                 if self._changed_since(item):
                     raise ToolError("it was changed since, and stays")
-                self._undo.keep(self._folder, item.path, removed=True)
+                self.undo.keep(self.folder, item.path, removed=True)
                 self.outcome.removed.append(_spelled(item.path))
             return
         if item.kind is not FormerKind.LINK:
             try:
                 os.stat(str(item.number), dir_fd=kept, follow_symlinks=False)
             except FileNotFoundError:
-                if item.path not in self._back:
+                if item.path not in self.back:
                     raise
                 self.outcome.back.append(_spelled(item.path))
                 return
         path = item.path
         if before is not None and (item.removed or self._changed_since(item)):
             path, before = self._free_path(item.path), None
-        made = missing(self._opener, self._folder, path) - 1 + item.count
+        made = missing(self.workspace.opener, self.folder, path) - 1 + item.count
         size = 0 if before is None else before.st_size
-        self._workspace.check_total(Change(size, item.size, made))
+        self.workspace.check_total(Change(size, item.size, made))
         if before is None:
-            self._undo.made(path, beside=path != item.path)
+            self.undo.made(path, beside=path != item.path)
         else:
-            self._undo.keep(self._folder, path, removed=False)
+            self.undo.keep(self.folder, path, removed=False)
         self._put(kept, item, path, clear=before is not None and item.kind is FormerKind.FOLDER)
         if path == item.path:
             self.outcome.back.append(_spelled(path))
@@ -151,8 +143,8 @@ class _Restoring:
     def _put(self, kept: int, item: FormerItem, path: tuple[str, ...], *, clear: bool) -> None:
         """Move a former version to a path; `clear` removes the file there, whose copy is stored."""
         name = str(item.number)
-        make_folders(self._opener, self._folder, path[:-1])
-        with opened(self._opener, self._folder, path[:-1]) as above:
+        make_folders(self.workspace.opener, self.folder, path[:-1])
+        with opened(self.workspace.opener, self.folder, path[:-1]) as above:
             if clear:
                 # A folder can only be moved to a free path.
                 with suppress(FileNotFoundError):
@@ -170,7 +162,7 @@ class _Restoring:
         """Return True if a later change touched this path, a folder above or content below it."""
         path = item.path
         return any(
-            path[: len(other)] == other or other[: len(path)] == path for other in self._changed
+            path[: len(other)] == other or other[: len(path)] == path for other in self.changed
         )
 
     def _free_path(self, path: tuple[str, ...]) -> tuple[str, ...]:
@@ -178,7 +170,7 @@ class _Restoring:
             ending = f".restored-{number}"
             name = os.fsencode(path[-1])[: MOST_NAME_BYTES - len(ending)].decode(errors="ignore")
             beside = (*path[:-1], name + ending)
-            if state_of(self._opener, self._folder, beside) is None:
+            if state_of(self.workspace.opener, self.folder, beside) is None:
                 return beside
         raise ToolError("too many former versions are beside it already")
 

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from bot.changes import Cause
@@ -93,62 +93,52 @@ class WorkspaceWalk:
         return "/".join((*self.parts, *entry.parts))
 
 
+@dataclass(eq=False, slots=True)
 class Workspace:
     """One folder of files. Its methods block: call them in a thread.
 
     Its file operations raise `ToolError` with a sentence for the model.
     """
 
-    def __init__(
-        self,
-        settings: WorkspaceSettings,
-        opener: Opener,
-        base: Path,
-        user: str,
-        names: Sequence[str],
-        *,
-        former: FormerVersions,
-        cause: Cause,
-        reserve: DiskReserve | None = None,
-    ) -> None:
-        self._settings = settings
-        self._base = base
-        self._user = user
-        self._names = tuple(names)
-        self._cause = cause
-        self.former = former
-        self.reserve = reserve or DiskReserve()
-        self.opener = opener
+    settings: WorkspaceSettings
+    opener: Opener
+    base: Path
+    user: str
+    names: Sequence[str]
+    _: KW_ONLY
+    former: FormerVersions
+    cause: Cause
+    reserve: DiskReserve = field(default_factory=DiskReserve)
 
     @property
     def path(self) -> Path:
         """The path of the folder. Its content may be hostile: open it with `opened`."""
-        return self._base.joinpath(self._user, *self._names)
+        return self.base.joinpath(self.user, *self.names)
 
     @property
     def name(self) -> str:
         """The name of the workspace in the store of former versions."""
-        return self._names[-1]
+        return self.names[-1]
 
     @property
     def all_path(self) -> Path:
         """The folder of all workspaces of the user: this one and those of their runs."""
-        return self._base / self._user
+        return self.base / self.user
 
     @property
     def quota(self) -> Quota:
         """The limits of all workspaces of the user or place together."""
-        return self._settings.quota_of(self._user)
+        return self.settings.quota_of(self.user)
 
     @property
     def most_bytes(self) -> int:
         """The size limit of a file that is read or written, in bytes."""
-        return self._settings.file_bytes
+        return self.settings.file_bytes
 
     @contextmanager
     def opened(self, names: Sequence[str] = ()) -> Iterator[int]:
         """Open the folder, or another one of its user; it is created on first use."""
-        with self._user_folder() as user, self._below(user, names or self._names) as folder:
+        with self._user_folder() as user, self._below(user, names or self.names) as folder:
             yield folder
 
     def read(self, path: str) -> bytes:
@@ -228,7 +218,7 @@ class Workspace:
         """
         with (
             self.alone(seconds) as folder,
-            self.former.change(self.name, self._cause, spared=spared) as change,
+            self.former.change(self.name, self.cause, spared=spared) as change,
         ):
             yield folder, change
 
@@ -242,7 +232,7 @@ class Workspace:
         with (
             self._user_folder() as user,
             one_writer(user, seconds),
-            self._below(user, self._names) as folder,
+            self._below(user, self.names) as folder,
         ):
             yield folder
 
@@ -324,7 +314,7 @@ class Workspace:
                     differs = self.read_in(folder, parts) != content
             kept = False
             if differs:
-                former = stack.enter_context(self.former.change(self.name, self._cause))
+                former = stack.enter_context(self.former.change(self.name, self.cause))
                 with suppress(TooLargeToStoreError):
                     former.keep(folder, parts, removed=False)
                     kept = True
@@ -348,13 +338,13 @@ class Workspace:
         """Open the folder that holds all files of the user."""
         with ExitStack() as stack:
             try:
-                base = os.open(self._base, FOLDER)
+                base = os.open(self.base, FOLDER)
             except FileNotFoundError:
-                self._base.mkdir(mode=0o700, parents=True, exist_ok=True)
-                base = os.open(self._base, FOLDER)
+                self.base.mkdir(mode=0o700, parents=True, exist_ok=True)
+                base = os.open(self.base, FOLDER)
             stack.callback(os.close, base)
-            make_folders(self.opener, base, (self._user,))
-            yield stack.enter_context(opened(self.opener, base, (self._user,)))
+            make_folders(self.opener, base, (self.user,))
+            yield stack.enter_context(opened(self.opener, base, (self.user,)))
 
     def _usage(self, user: int, *, tidy: bool = True) -> SpaceUsage:
         """Measure the space taken, without temporary files.

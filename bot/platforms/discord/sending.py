@@ -5,7 +5,7 @@ import hashlib
 import io
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -63,30 +63,25 @@ class Draft:
     ping: str = ""
 
 
+@dataclass(eq=False, slots=True)
 class Sender:
     """Makes requests through a logged-in client, without gateway and cache.
 
     Sending is idempotent: Discord drops a message with the same key within minutes, so that a
     request of unknown fate can be repeated.
 
-    Args:
+    Attributes:
         client: A logged-in client.
         pauses: Pauses before the retries of a request without a response, in seconds.
         seconds: Timeout of one request.
     """
 
-    def __init__(
-        self,
-        client: discord.Client,
-        *,
-        pauses: tuple[float, ...] = PAUSES,
-        seconds: float = REQUEST_SECONDS,
-    ) -> None:
-        self._client = client
-        self._pauses = pauses
-        self._seconds = seconds
-        #: Messages to one channel are sent one at a time, to preserve their order.
-        self._posting = Queues()
+    client: discord.Client
+    _: KW_ONLY
+    pauses: tuple[float, ...] = PAUSES
+    seconds: float = REQUEST_SECONDS
+    #: Messages to one channel are sent one at a time, to preserve their order.
+    _posting: Queues = field(default_factory=Queues)
 
     async def post(self, channel: str, draft: Draft, *, key: str, exact: bool = False) -> str:
         """Send a message and return its id.
@@ -198,8 +193,8 @@ class Sender:
             message_reference=reference,
         ) as parameters:
             if edited:
-                return await self._client.http.edit_message(channel, edited, params=parameters)
-            return await self._client.http.send_message(channel, params=parameters)
+                return await self.client.http.edit_message(channel, edited, params=parameters)
+            return await self.client.http.send_message(channel, params=parameters)
 
     async def newest(
         self, channel: str, most: int, *, after: datetime | str = "", guild: str = ""
@@ -215,7 +210,7 @@ class Sender:
         Raises:
             DeliveryError: The messages cannot be read.
         """
-        there = self._client.get_partial_messageable(
+        there = self.client.get_partial_messageable(
             _number(channel), guild_id=_number(guild) if guild else None
         )
         since: datetime | discord.Object | None
@@ -236,7 +231,7 @@ class Sender:
         Raises:
             DeliveryError: The messages cannot be read.
         """
-        there = self._client.get_partial_messageable(_number(channel))
+        there = self.client.get_partial_messageable(_number(channel))
         middle = discord.Object(_number(message_id))
 
         async def read() -> list[discord.Message]:
@@ -251,7 +246,7 @@ class Sender:
         Raises:
             DeliveryError: It is unknown now whether there is one.
         """
-        there = self._client.get_partial_messageable(
+        there = self.client.get_partial_messageable(
             _number(place.channel), guild_id=_number(place.workspace)
         )
         try:
@@ -268,7 +263,7 @@ class Sender:
             DeliveryError: The message cannot be read.
         """
         target, number = _number(channel), _number(message_id)
-        return _text_of(await self.ask(lambda: self._client.http.get_message(target, number)))
+        return _text_of(await self.ask(lambda: self.client.http.get_message(target, number)))
 
     async def delete(self, channel: str, message_id: str) -> None:
         """Delete a message of the bot.
@@ -277,7 +272,7 @@ class Sender:
             DeliveryError: The message was not deleted, or did not exist.
         """
         target, number = _number(channel), _number(message_id)
-        await self.ask(lambda: self._client.http.delete_message(target, number))
+        await self.ask(lambda: self.client.http.delete_message(target, number))
 
     async def react(self, channel: str, message_id: str, emoji: str, *, away: bool = False) -> None:
         """Add a reaction to a message, or remove the bot's own if `away`.
@@ -286,7 +281,7 @@ class Sender:
             DeliveryError: The request failed.
         """
         target, number = _number(channel), _number(message_id)
-        http = self._client.http
+        http = self.client.http
         change = http.remove_own_reaction if away else http.add_reaction
         await self.ask(lambda: change(target, number, emoji))
 
@@ -297,7 +292,7 @@ class Sender:
             DeliveryError: The request failed.
         """
         target = _number(channel)
-        await self.ask(lambda: self._client.http.send_typing(target))
+        await self.ask(lambda: self.client.http.send_typing(target))
 
     async def begin_thread(self, channel: str, message_id: str, name: str) -> None:
         """Open a thread for a message; the thread gets the message's id.
@@ -308,7 +303,7 @@ class Sender:
         """
         target, number = _number(channel), _number(message_id)
         await self.ask(
-            lambda: self._client.http.start_thread_with_message(
+            lambda: self.client.http.start_thread_with_message(
                 target, number, name=name, auto_archive_duration=1440
             )
         )
@@ -321,7 +316,7 @@ class Sender:
         """
         target = _number(channel)
         try:
-            await self.ask(lambda: self._client.http.get_channel(target))
+            await self.ask(lambda: self.client.http.get_channel(target))
         except RefusedError:
             return False
         return True
@@ -334,7 +329,7 @@ class Sender:
             DeliveryError: The request failed for now.
         """
         number = _number(account)
-        data = await self.ask(lambda: self._client.http.start_private_message(number))
+        data = await self.ask(lambda: self.client.http.start_private_message(number))
         return str(data["id"])
 
     async def ask(self, request: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -346,12 +341,12 @@ class Sender:
             RefusedError: Discord refuses it permanently.
             DeliveryError: It failed for now.
         """
-        pauses = iter(self._pauses)
+        pauses = iter(self.pauses)
         while True:
-            if self._client.is_closed():
+            if self.client.is_closed():
                 raise DeliveryError(UNREACHABLE)
             try:
-                async with asyncio.timeout(self._seconds):
+                async with asyncio.timeout(self.seconds):
                     return await request()
             except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
                 problem = problem_of(error)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import KW_ONLY, dataclass, field
 
 import discord
 
@@ -26,6 +27,7 @@ MAY_BE_THERE = frozenset({THREAD_EXISTS, UNKNOWN_MESSAGE})
 OPEN_SECONDS = 5.0
 
 
+@dataclass(eq=False, slots=True)
 class Threads:
     """Opens the thread of a place whose message arrived before the thread existed.
 
@@ -34,27 +36,20 @@ class Threads:
     the place to the channel, so that answers, cards and announcements stay together and in order.
     The place still has its thread's id, and with it its conversation.
 
-    Args:
+    Attributes:
         client: Caches the messages from which threads get their names.
         sender: Makes the requests.
         tasks: Owns the tasks of the requests.
         open_seconds: Timeout for opening a thread, and for the lookup afterwards.
     """
 
-    def __init__(
-        self,
-        client: discord.Client,
-        sender: Sender,
-        tasks: Tasks,
-        *,
-        open_seconds: float = OPEN_SECONDS,
-    ) -> None:
-        self._client = client
-        self._sender = sender
-        self._tasks = tasks
-        self._open_seconds = open_seconds
-        self._usable: Recent[str, bool] = Recent(REMEMBERED)
-        self._under_way: dict[str, asyncio.Task[bool | DeliveryError]] = {}
+    client: discord.Client
+    sender: Sender
+    tasks: Tasks
+    _: KW_ONLY
+    open_seconds: float = OPEN_SECONDS
+    _usable: Recent[str, bool] = field(default_factory=lambda: Recent(REMEMBERED))
+    _under_way: dict[str, asyncio.Task[bool | DeliveryError]] = field(default_factory=dict)
 
     async def ready(self, place: Place) -> bool:
         """Open the thread of a place if necessary; return True if the thread is usable.
@@ -69,7 +64,7 @@ class Threads:
         task = self._under_way.get(place.thread)
         if task is None:
             making = self._make(place)
-            task = self._tasks.start(making, name=f"make thread {place.thread}")
+            task = self.tasks.start(making, name=f"make thread {place.thread}")
             self._under_way[place.thread] = task
             task.add_done_callback(lambda _: self._under_way.pop(place.thread, None))
         # One waiting caller may be cancelled while others still need the thread.
@@ -79,13 +74,13 @@ class Threads:
         return made
 
     async def _make(self, place: Place) -> bool | DeliveryError:
-        messages = self._client.cached_messages
+        messages = self.client.cached_messages
         found = discord.utils.find(lambda each: str(each.id) == place.message, messages)
         name = thread_name(found.content if found else "")
         usable = True
         try:
-            async with asyncio.timeout(self._open_seconds):
-                await self._sender.begin_thread(place.channel, place.message, name)
+            async with asyncio.timeout(self.open_seconds):
+                await self.sender.begin_thread(place.channel, place.message, name)
         except RefusedError as error:
             usable = error.code in MAY_BE_THERE
             if not usable:
@@ -93,7 +88,7 @@ class Threads:
         except TimeoutError:
             usable = await self._exists(place)
         except DeliveryError as error:
-            if error.retry_after_seconds <= self._open_seconds:
+            if error.retry_after_seconds <= self.open_seconds:
                 return error
             usable = await self._exists(place)
         self._usable[place.thread] = usable
@@ -102,8 +97,8 @@ class Threads:
     async def _exists(self, place: Place) -> bool:
         """Return True if the thread exists although Discord did not confirm it in time."""
         try:
-            async with asyncio.timeout(self._open_seconds):
-                there = await self._sender.has_channel(place.thread)
+            async with asyncio.timeout(self.open_seconds):
+                there = await self.sender.has_channel(place.thread)
         except (DeliveryError, TimeoutError) as error:
             log.info("It is unknown whether message %s has a thread: %s", place.message, error)
             there = False

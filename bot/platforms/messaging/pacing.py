@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -33,32 +34,27 @@ class Pace(Protocol):
         ...
 
 
+@dataclass(eq=False, slots=True)
 class Spacing:
     """The pace of one message: seconds between two sends, no wait before the first and the last.
 
-    Args:
+    Attributes:
         seconds: The least time between two starts.
         now: A monotonic clock in seconds.
         sleep: Waits.
     """
 
-    def __init__(
-        self,
-        seconds: float,
-        *,
-        now: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._seconds = seconds
-        self._now = now
-        self._sleep = sleep
-        self._due = float("-inf")
+    seconds: float
+    _: KW_ONLY
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _due: float = float("-inf")
 
     async def wait(self, *, final: bool) -> None:
         """Wait until a send may start; the final send may start at once."""
-        while not final and (left := self._due - self._now()) > 0:
-            await self._sleep(left)
-        self._due = self._now() + self._seconds
+        while not final and (left := self._due - self.now()) > 0:
+            await self.sleep(left)
+        self._due = self.now() + self.seconds
 
 
 class Paced(Generic[T]):

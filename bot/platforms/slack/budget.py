@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from bot.platforms.messaging.pacing import Pace, Spacing
 
@@ -117,26 +117,22 @@ class WorkspaceBudgets:
         self.streams = defaultdict[str, RequestBudget](lambda: RequestBudget(streams))
 
 
+@dataclass(frozen=True, slots=True)
 class BudgetedPace(Pace):
     """The pace of one message, within the budget of its workspace.
 
-    Args:
+    Attributes:
         limits: Returns the spacing and the budget of the next request; `None` if it needs none.
         urgent: Returns True if the waiting request is urgent.
     """
 
-    def __init__(
-        self,
-        limits: Callable[[], tuple[Spacing, RequestBudget | None]],
-        *,
-        urgent: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._limits = limits
-        self._urgent = urgent
+    limits: Callable[[], tuple[Spacing, RequestBudget | None]]
+    _: KW_ONLY
+    urgent: Callable[[], bool] = lambda: False
 
     async def wait(self, *, final: bool) -> None:
         """Wait until a send may start."""
-        spacing, budget = self._limits()
+        spacing, budget = self.limits()
         await spacing.wait(final=final)
         if budget is not None:
-            await budget.wait(urgent=_always if final else self._urgent)
+            await budget.wait(urgent=_always if final else self.urgent)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -80,28 +80,23 @@ def framed(markdown: str, *, head: str = "", tail: str = "", below: tuple[Json, 
     return Draft(blocks=(*shown, *below), mrkdwn=lines)
 
 
+@dataclass(eq=False, slots=True)
 class Sender:
     """Sends messages over the Web API; it needs no events and no cache.
 
-    Args:
+    Attributes:
         clients: Provide the tokens.
         pauses: Backoff before each further attempt to send a message that follows a first one.
         monotonic: A monotonic clock in seconds.
     """
 
-    def __init__(
-        self,
-        clients: Clients,
-        *,
-        pauses: tuple[float, ...] = PAUSES,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._clients = clients
-        self._pauses = pauses
-        self._now = monotonic
-        self._rests: dict[str, float] = {}
-        #: Posts the messages of one thread or channel one after another, in their order.
-        self._posting = Queues()
+    clients: Clients
+    _: KW_ONLY
+    pauses: tuple[float, ...] = PAUSES
+    monotonic: Callable[[], float] = time.monotonic
+    _rests: dict[str, float] = field(default_factory=dict)
+    #: Posts the messages of one thread or channel one after another, in their order.
+    _posting: Queues = field(default_factory=Queues)
 
     async def ask(self, workspace: str, method: Method, **arguments: Any) -> AsyncSlackResponse:
         """Call a method of the Web API with the token of a workspace.
@@ -110,12 +105,12 @@ class Sender:
             RefusedError: Slack refuses the request permanently.
             DeliveryError: The request failed and may succeed later.
         """
-        _, installed = await self._clients.find(workspace)
+        _, installed = await self.clients.find(workspace)
         try:
             return await made(method(installed.client, **arguments))
         except RefusedError as error:
             # The bot may have been reinstalled with another token.
-            fresh = await self._clients.fresh(workspace, installed) if error.token_refused else None
+            fresh = await self.clients.fresh(workspace, installed) if error.token_refused else None
             if fresh is None:
                 raise
         return await made(method(fresh.client, **arguments))
@@ -176,7 +171,7 @@ class Sender:
             DeliveryError: The message cannot be edited now.
         """
         # Wait until Slack's rate limit allows edits in the workspace.
-        left = self._rests.get(place.workspace, 0.0) - self._now()
+        left = self._rests.get(place.workspace, 0.0) - self.monotonic()
         if final and left > FINAL_REST_SECONDS:
             raise DeliveryError(problems.BUSY, retry_after_seconds=left)
         if left > 0:
@@ -185,7 +180,7 @@ class Sender:
             await self._send(place, draft, AsyncWebClient.chat_update, ts=message_id)
         except DeliveryError as error:
             if error.retry_after_seconds:
-                until = self._now() + min(error.retry_after_seconds, LONGEST_REST_SECONDS)
+                until = self.monotonic() + min(error.retry_after_seconds, LONGEST_REST_SECONDS)
                 self._rests[place.workspace] = until
             raise
 
@@ -264,7 +259,7 @@ class Sender:
                 since its first part is posted already.
         """
         try:
-            for pause in self._pauses:
+            for pause in self.pauses:
                 try:
                     return await self.post(place, draft)
                 except DeliveryError as error:
