@@ -110,4 +110,3 @@ class ChangeStore(Protocol):
             user: The user.
             place: The place in which the user asks, if its users share a conversation.
         """
-        ...

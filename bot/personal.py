@@ -14,11 +14,9 @@ class PersonalStore(Protocol):
 
     def files(self, user: Identity) -> Iterator[tuple[str, bytes | None]]:
         """Yield the path and the content of each file of a user; `None` for an unreadable one."""
-        ...
 
     def delete(self, user: Identity) -> None:
         """Delete all files of a user, with their former versions; repeated, it does nothing."""
-        ...
 
     def delete_sent(self, owner: str, name: str, content: bytes) -> None:
         """Delete the copy of a file that a user sent to a place; a copy that changed stays.
@@ -28,4 +26,3 @@ class PersonalStore(Protocol):
             name: The name of the file.
             content: The content that was sent.
         """
-        ...

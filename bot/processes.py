@@ -37,7 +37,6 @@ class PlatformOpener(Protocol):
         self, database: Database, *, receives: bool
     ) -> AbstractAsyncContextManager[OpenPlatform]:
         """Open the platform."""
-        ...
 
 
 def platforms_of(

@@ -52,7 +52,6 @@ class Sections(Protocol):
 
     def section(self, kind: type[Section]) -> Section:
         """Return the section of this class."""
-        ...
 
 
 class PlatformSettings(Settings):

@@ -55,11 +55,9 @@ class Restorer(Protocol):
     @property
     def kind(self) -> str:
         """The kind."""
-        ...
 
     async def state(self, tx: Transaction, user: str, key: str) -> Json | None:
         """Return the state of a user's thing; `None` if it does not exist."""
-        ...
 
     async def restore(
         self, tx: Transaction, user: str, key: str, before: Json | None, *, beside: bool
@@ -79,7 +77,6 @@ class Restorer(Protocol):
         Raises:
             BadRequestError: The state cannot be restored; the text has the reason.
         """
-        ...
 
 
 async def keep(  # noqa: PLR0913 - all that a change holds

@@ -16,7 +16,6 @@ class Store(Protocol):
 
     async def get(self, key: str) -> Any:
         """Return the value under a key; `None` if there is none."""
-        ...
 
     async def set(self, key: str, value: Any) -> None:
         """Store a value under a key; it replaces the one before.
@@ -24,15 +23,12 @@ class Store(Protocol):
         Raises:
             ToolError: The value is no JSON document, or the skill has used up its quota.
         """
-        ...
 
     async def delete(self, key: str) -> bool:
         """Delete a key; return True if it existed."""
-        ...
 
     async def list(self, prefix: str = "") -> list[str]:
         """Return the keys that begin with a prefix, sorted."""
-        ...
 
 
 class MemoryStore:

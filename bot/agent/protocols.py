@@ -85,7 +85,6 @@ class Journal(Protocol):
 
     async def load(self) -> list[Entry]:
         """Return the entries of earlier attempts, in order."""
-        ...
 
     async def write(self, entry: Entry, counters: Counters) -> None:
         """Store one entry; the work continues only once it is stored.
@@ -93,7 +92,6 @@ class Journal(Protocol):
         Raises:
             FencedError: Another process has taken over this turn or run.
         """
-        ...
 
 
 class Timer(Protocol):
@@ -102,11 +100,9 @@ class Timer(Protocol):
     @property
     def fraction(self) -> float:
         """The used share, 0 to 1."""
-        ...
 
     def left(self) -> float:
         """Return the seconds until the last step must begin; infinite for no limit."""
-        ...
 
 
 class MessageInbox(Protocol):
@@ -115,20 +111,16 @@ class MessageInbox(Protocol):
     @property
     def private(self) -> bool:
         """True once a message has brought private material."""
-        ...
 
     @property
     def foreign(self) -> bool:
         """True once a message has brought content that its sender did not write."""
-        ...
 
     async def take(self) -> Sequence[tuple[str, str]]:
         """Return (id, text) of new messages; they count as read once the step is stored."""
-        ...
 
     def mark_read(self, read: Sequence[str]) -> None:
         """Receive the ids of messages once the step that has read them is stored."""
-        ...
 
 
 class Report(Protocol):
@@ -138,7 +130,6 @@ class Report(Protocol):
         self, *, part: str, content: str, tool: str, counters: Counters, call: str = ""
     ) -> None:
         """Report: `part` is `step` or `waiting`, or `tool` followed by `tool_end` or `error`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +178,6 @@ class TurnApprover(Protocol):
             Without waiting for the answer, a message for the model about each call, in order; an
             error for an invalid call, which the question leaves out.
         """
-        ...
 
 
 class RunApprover(Protocol):
@@ -199,12 +189,9 @@ class RunApprover(Protocol):
         Returns:
             For each call, in order, an empty text for a yes; else the message for the model.
         """
-        ...
 
     async def begin(self, tool: Tool, call: ToolCall, context: ToolContext) -> str:
         """Record that a permitted call begins; return the reason if it must not, else empty."""
-        ...
 
     async def may_have_begun(self, call: ToolCall, context: ToolContext) -> bool:
         """Return True if an interrupted attempt may have made this call."""
-        ...

@@ -91,7 +91,6 @@ class Agents(Protocol):
     @property
     def by_name(self) -> Mapping[str, AgentDefinition]:
         """The definitions by name; `general` always exists."""
-        ...
 
 
 def find(agents: Agents, name: str | None) -> tuple[AgentDefinition, bool]:

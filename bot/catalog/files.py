@@ -23,7 +23,6 @@ class Named(Protocol):
     @property
     def name(self) -> str:
         """The name of the item, unique within a folder."""
-        ...
 
 
 Item = TypeVar("Item", bound=Named)

@@ -39,22 +39,18 @@ class Requester(Protocol):
     @property
     def user(self) -> Identity:
         """The user who asks, or for whom the model works."""
-        ...
 
     @property
     def role(self) -> Role:
         """The role of that user."""
-        ...
 
     @property
     def typed(self) -> bool:
         """True for a command that the user typed or a button; False for a call of a model."""
-        ...
 
     @property
     def place(self) -> Place:
         """The place in which the answer is read."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

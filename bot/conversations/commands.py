@@ -34,15 +34,12 @@ class SelectableModels(Protocol):
         Raises:
             BadRequestError: No such model may be chosen; the text lists the models that may.
         """
-        ...
 
     def kept(self, name: str) -> str:
         """Return a model chosen earlier, or the default if it may no longer be chosen."""
-        ...
 
     def names(self) -> list[str]:
         """Return all models that may be chosen, the default first."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,6 @@ class Opener(Protocol):
         Raises:
             OSError: Nothing is at the path, or the path leads through a link or out of the folder.
         """
-        ...
 
 
 class _How(ctypes.Structure):

@@ -95,22 +95,18 @@ class ProviderSettings(Protocol):
     @property
     def configured(self) -> bool:
         """True if the section has all that requests need."""
-        ...
 
     @property
     def main_model(self) -> str:
         """The main agent's model."""
-        ...
 
     @property
     def subagent_model(self) -> str:
         """The model of runs; empty for the main model."""
-        ...
 
     @property
     def endpoint(self) -> tuple[str, dict[str, str]]:
         """The address of the API, empty without one, and the headers with the key."""
-        ...
 
 
 class Model(Protocol):
@@ -128,7 +124,6 @@ class Model(Protocol):
             ContextTooLongError: The messages do not fit the model's context.
             ModelError: Any other error; a retry will not help.
         """
-        ...
 
 
 def cached_weight(model: str) -> float:

@@ -227,16 +227,13 @@ class StreamedAnswer(Protocol):
     @property
     def shown(self) -> str:
         """The text for the user so far."""
-        ...
 
     @property
     def document(self) -> Json:
         """The answer so far, in the format of a response without streaming."""
-        ...
 
     def usage(self, request: ModelRequest) -> Usage | None:
         """Return the usage so far; `None` before the answer began."""
-        ...
 
     def take(self, event: Any) -> None:
         """Add one event.
@@ -244,7 +241,6 @@ class StreamedAnswer(Protocol):
         Raises:
             ValueError: The event does not fit the earlier events.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,6 @@ class Addresses(Protocol):
 
     def may_dial(self, address: str, port: int) -> bool:
         """Return True if a socket may connect there; `address` is the argument of connect()."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -203,7 +203,6 @@ class ReplyStream(Protocol):
 
     def update(self, text: str) -> None:
         """Show the whole text so far; the newest text wins, at the platform's rate. Never waits."""
-        ...
 
     async def finish(self, text: str, *, failed: bool = False) -> Delivered:
         """Show the complete final text, in as many messages as necessary.
@@ -215,11 +214,9 @@ class ReplyStream(Protocol):
         Raises:
             DeliveryError: The text could not be delivered.
         """
-        ...
 
     async def abandon(self) -> None:
         """Leave the message unchanged: this or another process will resume the turn."""
-        ...
 
 
 #: Most files in one message, and most bytes of them together: Discord takes 10 MB.
@@ -257,15 +254,12 @@ class Outlet(MessageReader, Protocol):
     @property
     def takes_files(self) -> bool:
         """True if `send_files` can succeed."""
-        ...
 
     async def acknowledge(self, place: Place) -> None:
         """Show at once that the message was received (a reaction, typing). Never raises."""
-        ...
 
     async def answered(self, place: Place, *, read: bool = False) -> None:
         """Remove the sign of `acknowledge`; `read`: show that a turn read it. Never raises."""
-        ...
 
     def open_reply(
         self,
@@ -276,7 +270,6 @@ class Outlet(MessageReader, Protocol):
         begun: OnBegun = not_kept,
     ) -> ReplyStream:
         """Begin a reply, or continue the reply with the given message id."""
-        ...
 
     async def announce(self, announcement: Announcement) -> Delivered:
         """Send an announcement to its place and ping only its owner.
@@ -285,13 +278,11 @@ class Outlet(MessageReader, Protocol):
             NotPresentError: The owner is not present; store the announcement for the next chat.
             DeliveryError: The announcement could not be delivered.
         """
-        ...
 
     def show_card(
         self, card: RunCard, *, begun: OnBegun = not_kept, drawn: OnDrawn = not_noted
     ) -> None:
         """Show or update a run card; the newest state wins, at the platform's rate. Never waits."""
-        ...
 
     async def ask(self, confirmation: Confirmation) -> str:
         """Ask the owner a question, or reuse the message that shows the question already.
@@ -303,15 +294,12 @@ class Outlet(MessageReader, Protocol):
             NotPresentError: The owner is not present.
             DeliveryError: The owner cannot be asked; the answer is then no.
         """
-        ...
 
     async def show_settlement(self, question: Confirmation, settlement: Settlement) -> None:
         """Show the outcome of a question that is closed. Never raises."""
-        ...
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Send a short text to one user, privately if the platform can do so. Never raises."""
-        ...
 
     async def post(self, place: Place, owner: Identity, text: str) -> Delivered:
         """Post a text in a place for all who read there, without a ping, and nowhere else.
@@ -320,7 +308,6 @@ class Outlet(MessageReader, Protocol):
             NotPresentError: The owner is not present.
             DeliveryError: The text was not delivered.
         """
-        ...
 
     async def send_files(
         self,
@@ -344,7 +331,6 @@ class Outlet(MessageReader, Protocol):
         Raises:
             DeliveryError: The files were not delivered.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,31 +15,24 @@ class InboundHandler(Protocol):
     @property
     def command_table(self) -> CommandTable[CommandSpec]:
         """All commands, from which menus, completion and slash commands are made."""
-        ...
 
     async def receive(self, incoming: Incoming) -> CommandReply | None:
         """Handle a message, which is stored on return, or a command, which is answered at once."""
-        ...
 
     async def listens(self, user: Identity, place: Place) -> bool:
         """Return True if this user needs no mention here: a recent message or an open question."""
-        ...
 
     def answers_bot(self, user: Identity) -> bool:
         """Return True if the mentions of another bot are answered."""
-        ...
 
     def hears_all(self, place: Place) -> bool:
         """Return True if every message of a channel is for the bot."""
-        ...
 
     async def overhear(self, incoming: Incoming, *, by_bot: bool = False) -> bool:
         """Store a message that is not for the bot; `False` if its place has no shared talk."""
-        ...
 
     async def changed(self, place: Place, text: str | None) -> None:
         """Follow an edit of the message of a place, or its deletion for `None`."""
-        ...
 
     async def compare(self, place: Place, messages: Sequence[PastMessage]) -> None:
         """Follow the edits and deletions that the newest messages of a place show.
@@ -52,15 +45,12 @@ class InboundHandler(Protocol):
 
     async def missed(self, platform: str, listener: str) -> Missed | None:
         """Return the places to read after a gap of a connection; `None` without a gap."""
-        ...
 
     async def listening(self, listener: str) -> None:
         """Record that a connection receives events now and has no unread gap."""
-        ...
 
     async def idle_places(self, platform: str) -> list[Place]:
         """Return the places with a recent turn that ended and without a turn that waits or runs."""
-        ...
 
     async def answer(
         self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
@@ -73,17 +63,14 @@ class InboundHandler(Protocol):
             choice: The `key` of one of its choices.
             admin: As in `Incoming`.
         """
-        ...
 
     async def run_choices(
         self, user: Identity, typed: str, *, action: str = ""
     ) -> list[tuple[str, str]]:
         """Return (id, label) of this user's runs that match the typed text and the action."""
-        ...
 
     async def overview(self, user: Identity) -> Overview:
         """Return the runs, usage and agents of a user."""
-        ...
 
 
 class Intake(Protocol):
@@ -93,4 +80,3 @@ class Intake(Protocol):
 
     async def run(self, inbound: InboundHandler) -> None:
         """Receive events until cancelled, or until the user leaves."""
-        ...

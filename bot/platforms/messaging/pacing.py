@@ -31,7 +31,6 @@ class Pace(Protocol):
         Args:
             final: It is the last send of its message and may overtake less important sends.
         """
-        ...
 
 
 @dataclass(eq=False, slots=True)

@@ -74,7 +74,6 @@ class Clients(Protocol):
             RefusedError: The bot is installed in none of them.
             DeliveryError: The installation cannot be looked up now.
         """
-        ...
 
     async def fresh(self, workspace: str, refused: Installed) -> Installed | None:
         """Return an identity with a token other than the refused one; `None` if there is none.
@@ -82,7 +81,6 @@ class Clients(Protocol):
         Raises:
             DeliveryError: The installation cannot be looked up now.
         """
-        ...
 
     async def remove(self, workspace: str) -> None:
         """Delete the installation in a workspace that removed the bot or revoked its token.
@@ -90,7 +88,6 @@ class Clients(Protocol):
         Raises:
             DeliveryError: The database or Slack is unreachable.
         """
-        ...
 
 
 class OneClient:

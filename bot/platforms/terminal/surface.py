@@ -63,16 +63,12 @@ class Surface(Protocol):
             A future that is done when the item is visible; it raises a `DeliveryError` if the item
             cannot be shown.
         """
-        ...
 
     def card_moved(self, card: RunCard, before: RunStatus | None) -> None:
         """Show a run's newest card; `before` is the status shown so far, `None` for a new card."""
-        ...
 
     def moved(self) -> None:
         """Handle a change of the terminal's state."""
-        ...
 
     def user_changed(self, user: Identity) -> None:
         """Handle a change of the user at the prompt."""
-        ...

@@ -55,7 +55,6 @@ class SearchProvider(Protocol):
         Raises:
             ToolError: The search does not work now.
         """
-        ...
 
 
 def hits(found: object, text_key: str) -> tuple[Hit, ...]:
