@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bot.changes import ChangeStore
@@ -109,6 +110,22 @@ class SkillDeclaration:
     build: Callable[[BotServices], Skill | SkillParts | None] | None = None
     open: Callable[[AsyncExitStack, BotServices], Awaitable[SkillParts]] | None = None
     last: bool = False
+
+
+def live_skills(
+    owners: Mapping[str, object], *, prefix: str, description: str, guide: str
+) -> tuple[Skill, ...]:
+    """Return a skill for each server or service, by its name; its `tools` come and go."""
+    return tuple(
+        Skill(
+            name=f"{prefix}__{name}",
+            description=description.format(name),
+            # Once only: the guides of all skills are in one prompt.
+            guide=guide if number == 0 else "",
+            live=partial(getattr, owner, "tools"),
+        )
+        for number, (name, owner) in enumerate(owners.items())
+    )
 
 
 def as_parts(built: object) -> SkillParts:

@@ -90,15 +90,15 @@ def spawned_text(spawned: Spawned, started: str, told: str) -> str:
 
 def usage_text(report: UsageReport) -> str:
     """Return a user's usage and limits."""
-    settings = report.settings
+    settings, runs = report.settings, report.runs
     rate, delegation = settings.spawn_rate_limit, settings.delegation_rate_limit
     lines = [
-        f"- Runs started in the last {spoken(rate.window_seconds)}: {report.started} of "
+        f"- Runs started in the last {spoken(rate.window_seconds)}: {runs.started_in_window} of "
         f"{rate.max_requests}",
         f"- Tasks delegated in the last {spoken(delegation.window_seconds)}: {report.delegated} of "
         f"{delegation.max_requests}",
-        f"- Running: {report.running} of {settings.max_concurrent_per_user}",
-        f"- Waiting: {report.queued} of {settings.max_queued_per_user}",
+        f"- Running: {runs.running} of {settings.max_concurrent_per_user}",
+        f"- Waiting: {runs.queued} of {settings.max_queued_per_user}",
         f"- Last 24 hours: {counted(report.runs_today, 'run')}, "
         f"{counted(report.tokens_today, 'token')} "
         f"({report.weighted_today:,} weighted)",
@@ -108,7 +108,7 @@ def usage_text(report: UsageReport) -> str:
     ]
     if report.people is not None:
         lines.append(
-            f"- Everyone: {report.running_global} of {settings.max_concurrent_global} slots taken, "
+            f"- Everyone: {runs.running_global} of {settings.max_concurrent_global} slots taken, "
             + counted(report.people, "user")
         )
     return "**Your usage**\n" + "\n".join(lines)

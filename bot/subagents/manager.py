@@ -318,11 +318,8 @@ class SubagentManager:
             everyone = await users.count(tx) if has_admin_powers(caller) else None
         return UsageReport(
             settings=settings,
-            started=counts.started_in_window,
+            runs=counts,
             delegated=delegated.started_in_window,
-            running=counts.running,
-            queued=counts.queued,
-            running_global=counts.running_global,
             tokens_today=tokens,
             weighted_today=weighted,
             runs_today=cost_runs,

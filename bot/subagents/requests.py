@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bot.subagents.limits import SubagentSettings
-from bot.values import Identity, Json, Place, Role
+from bot.values import Identity, Json, Place, Role, RunUsage
 from db.runs import Run as Run  # noqa: PLC0414 - skills see only this module
 from db.spending import Grouping, SpendingSum
 from db.users import User
@@ -184,15 +184,19 @@ class SpendingReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """A user's usage: runs in the rate window, slots, and tokens of the last 24 hours."""
+    """A user's usage and limits.
+
+    Attributes:
+        runs: Background runs in the rate window, and the slots that are taken.
+        delegated: Delegated tasks in their rate window.
+        tokens_today: Tokens of the last 24 hours, as `weighted_today` and `runs_today`.
+        people: The number of all users, for admins.
+    """
 
     settings: SubagentSettings
-    started: int
-    running: int
-    queued: int
-    running_global: int
+    runs: RunUsage
+    delegated: int
     tokens_today: int
+    weighted_today: int
     runs_today: int
-    weighted_today: int = 0
-    delegated: int = 0
-    people: int | None = None
+    people: int | None

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from bot.app import open_bot
-from bot.platforms.discord.platform import open_discord
+from bot.platforms.discord.platform import open_platform
 from bot.platforms.discord.settings import DiscordSettings
 from bot.running import Bot
 from bot.subagents.limits import SubagentSettings
@@ -138,7 +138,7 @@ async def on_discord(
         sections.setdefault("subagents", SubagentSettings(present_seconds=0))
         config = config_for(database_url, model.url, discord=discord, **sections)
         skills = [gate.skill, *further_skills]
-        async with open_discord(discord, receives=True) as platform:
+        async with open_platform(discord, receives=True) as platform:
             outlets = {platform.outlet.platform: platform.outlet}
             async with (
                 open_bot(config, outlets, further_skills=skills) as bot,

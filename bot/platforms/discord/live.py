@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import discord
 
 from bot.errors import DeliveryError
-from bot.platforms.base import OnBegun, RunCard
+from bot.platforms.base import RunCard
 from bot.platforms.discord.buttons import RunButton, Unkept, run_buttons
 from bot.platforms.discord.problems import ARCHIVED, TOO_MANY_EDITS
 from bot.platforms.discord.sending import PAUSES, Draft, Sender, made_harmless
@@ -62,10 +62,11 @@ class Tempo:
     last_pauses: tuple[float, ...] = LAST_PAUSES
 
 
+@dataclass(eq=False)
 class DiscordMessage(LiveMessage[Draft]):
     """A message in the thread of a place, or in its channel if no thread is usable.
 
-    Args:
+    Attributes:
         sender: Sends and edits the message.
         threads: Opens the thread if needed.
         place: The place of the message.
@@ -75,24 +76,13 @@ class DiscordMessage(LiveMessage[Draft]):
         replies: Whether the message is a reply to the place's message, if sent to its channel.
     """
 
-    def __init__(
-        self,
-        sender: Sender,
-        threads: Threads,
-        place: Place,
-        *,
-        key: str,
-        message_id: str,
-        begun: OnBegun,
-        replies: bool = False,
-    ) -> None:
-        super().__init__(message_id, begun)
-        self.sender = sender
-        self.key = key
-        self._threads = threads
-        self._place = place
-        self._replies = replies
-        self._channel = ""
+    sender: Sender
+    threads: Threads
+    place: Place
+    _: KW_ONLY
+    key: str
+    replies: bool = False
+    _channel: str = ""
 
     async def channel(self) -> str:
         """Return the channel or thread of the message, also before it is posted.
@@ -101,8 +91,8 @@ class DiscordMessage(LiveMessage[Draft]):
             DeliveryError: The thread cannot be opened now.
         """
         if not self._channel:
-            place = self._place
-            self._channel = place.thread if await self._threads.ready(place) else place.channel
+            place = self.place
+            self._channel = place.thread if await self.threads.ready(place) else place.channel
         return self._channel
 
     async def text(self) -> str:
@@ -111,15 +101,15 @@ class DiscordMessage(LiveMessage[Draft]):
 
     async def post(self, draft: Draft) -> str:
         """Post the message in its thread or channel."""
-        channel, place = await self.channel(), self._place
-        answers = self._replies and place.workspace and channel == place.channel
+        channel, place = await self.channel(), self.place
+        answers = self.replies and place.workspace and channel == place.channel
         draft = replace(draft, reply_to=place.message if answers else "")
         key = f"{self.key} after {self.message_id}"
         return await self.sender.post(channel, draft, key=key, exact=True)
 
     async def edit(self, draft: Draft, *, final: bool) -> DeliveryError | None:
         """Edit the message; return the refusal if it can no longer be edited."""
-        place, refused = self._place, None
+        place, refused = self.place, None
         for channel in dict.fromkeys(filter(None, (self._channel, place.thread, place.channel))):
             try:
                 await self.sender.edit(channel, self.message_id, draft)

@@ -134,7 +134,6 @@ class DiscordOutlet(MessagingOutlet):
             card.place,
             key=f"card {card.run_id}",
             message_id=card.message_id,
-            begun=not_kept,
         )
         return DiscordCard(message, self._tasks, self._tempo, self._now)
 

@@ -1,7 +1,7 @@
 """Opens and closes Discord as a platform."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from bot.platforms.discord.buttons import RunButton
@@ -27,11 +27,19 @@ class Discord:
 
 
 @asynccontextmanager
-async def open_discord(settings: DiscordSettings, *, receives: bool) -> AsyncIterator[Discord]:
+async def open_platform(
+    settings: DiscordSettings,
+    database: Database | None = None,
+    current: Callable[[], DiscordSettings] | None = None,
+    *,
+    receives: bool,
+) -> AsyncIterator[Discord]:
     """Log in to Discord; close the connection when the block ends.
 
     Args:
         settings: The settings under `discord:`.
+        database: Not needed: Discord has one token.
+        current: Not needed: no setting can change.
         receives: Whether the intake will run. Sending needs no connection to the gateway.
 
     Raises:
@@ -50,14 +58,3 @@ async def open_discord(settings: DiscordSettings, *, receives: bool) -> AsyncIte
         finally:
             await tasks.wait_idle(LAST_WORDS_SECONDS)
             await tasks.close()
-
-
-def open_platform(
-    settings: DiscordSettings,
-    database: Database,
-    current: Callable[[], DiscordSettings],
-    *,
-    receives: bool,
-) -> AbstractAsyncContextManager[Discord]:
-    """Open Discord, which needs neither the database nor later settings: see `open_discord`."""
-    return open_discord(settings, receives=receives)

@@ -3,10 +3,11 @@
 import logging
 import sys
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from bot.errors import DeliveryError
-from bot.platforms.base import Delivered, OnBegun
+from bot.platforms.base import Delivered, OnBegun, not_kept
 from bot.platforms.messaging.pacing import Pace, Paced
 from bot.platforms.messaging.splitting import MessageParts
 from bot.tasks import Tasks
@@ -20,21 +21,18 @@ FILE_NAME = "answer.md"
 DraftT = TypeVar("DraftT")
 
 
+@dataclass(eq=False, kw_only=True)
 class LiveMessage(ABC, Generic[DraftT]):
     """A message that is edited during work, or replaced if it can no longer be edited.
 
-    Args:
-        message_id: The id of a message from before a restart; empty for none.
-        begun: See below.
-
     Attributes:
-        message_id: The id of the message; empty until the message exists.
+        message_id: The id of the message, of one from before a restart as well; empty until the
+            message exists.
         begun: Called with the id of each message that is posted.
     """
 
-    def __init__(self, message_id: str, begun: OnBegun) -> None:
-        self.message_id = message_id
-        self.begun = begun
+    message_id: str
+    begun: OnBegun = not_kept
 
     def adopt(self, message_id: str) -> None:
         """Continue with a message that exists from now on."""

@@ -12,7 +12,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.conversations.access import is_private
 from bot.errors import DeliveryError
-from bot.platforms.base import OnBegun, RunCard, not_kept
+from bot.platforms.base import RunCard
 from bot.platforms.messaging.cards import LAST_PAUSES, CardMessage
 from bot.platforms.messaging.live import FILE_NAME, LEAVE_SECONDS, GrowingReply, LiveMessage
 from bot.platforms.messaging.pacing import Spacing
@@ -58,24 +58,17 @@ class Tempo:
     last_pauses: tuple[float, ...] = LAST_PAUSES
 
 
+@dataclass(eq=False)
 class SlackMessage(LiveMessage[Draft]):
     """A message in the thread of a place, or in its channel if the place has no thread.
-
-    Args:
-        sender: See below.
-        place: The place of the message.
-        message_id: The id of a message from an earlier process; empty for none.
-        begun: Called with the id of each message that is posted.
 
     Attributes:
         sender: Sends the message.
         place: The current or future place of the message.
     """
 
-    def __init__(self, sender: Sender, place: Place, *, message_id: str, begun: OnBegun) -> None:
-        super().__init__(message_id, begun)
-        self.sender = sender
-        self.place = place
+    sender: Sender
+    place: Place
 
     async def text(self) -> str:
         """Return the visible text of the message; empty if it is not found."""
@@ -189,7 +182,7 @@ class SlackCard(CardMessage[Draft]):
         card: RunCard,
         tempo: Tempo,
     ) -> None:
-        message = SlackMessage(sender, card.place, message_id=card.message_id, begun=not_kept)
+        message = SlackMessage(sender, card.place, message_id=card.message_id)
         spacing, edits = Spacing(tempo.edit_seconds), budgets.edits[card.place.workspace]
         pace = BudgetedPace(
             lambda: (spacing, edits if message.message_id else None), urgent=lambda: self.final

@@ -4,6 +4,7 @@ from bot.catalog.agents import AgentDefinition
 from bot.conversations.run_lines import MOST_TOOLS, agents_text, usage_text
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.requests import UsageReport
+from bot.values import RunUsage
 from tests.fakes.agents import FakeAgents
 
 
@@ -63,11 +64,10 @@ def test_long_lists_and_descriptions_are_cut() -> None:
 def report(people: int | None = None) -> UsageReport:
     return UsageReport(
         settings=SubagentSettings(),
-        started=4,
-        running=2,
-        queued=1,
-        running_global=7,
+        runs=RunUsage(started_in_window=4, running=2, queued=1, running_global=7),
+        delegated=0,
         tokens_today=123_456,
+        weighted_today=0,
         runs_today=9,
         people=people,
     )

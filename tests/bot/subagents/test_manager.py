@@ -452,6 +452,7 @@ async def test_what_a_user_has_used_is_counted_for_that_user(
     mine = await office.manager.usage(caller(alice))
     everyone = await office.manager.usage(caller(bob, role=Role.ADMIN))
 
-    assert (mine.started, mine.running, mine.queued, mine.running_global) == (4, 2, 1, 3)
+    assert (mine.runs.started_in_window, mine.runs.running, mine.runs.queued) == (4, 2, 1)
+    assert mine.runs.running_global == 3
     assert (mine.runs_today, mine.people) == (4, None)
-    assert (everyone.started, everyone.running, everyone.people) == (1, 1, 2)
+    assert (everyone.runs.started_in_window, everyone.runs.running, everyone.people) == (1, 1, 2)

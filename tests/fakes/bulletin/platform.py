@@ -75,13 +75,12 @@ class Draft:
     buttons: tuple[str, ...] = ()
 
 
+@dataclass(eq=False)
 class BulletinMessage(LiveMessage[Draft]):
     """A post that is updated during work."""
 
-    def __init__(self, service: Bulletin, channel: str, *, message_id: str, begun: OnBegun) -> None:
-        super().__init__(message_id, begun)
-        self.service = service
-        self.channel = channel
+    service: Bulletin
+    channel: str
 
     async def text(self) -> str:
         """Return the visible text of the post."""

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from bot.errors import ConfigError
 from bot.platforms.base import RunCard
-from bot.platforms.discord.platform import open_discord
+from bot.platforms.discord.platform import open_platform
 from bot.platforms.discord.settings import DiscordSettings
 from bot.values import Identity, Place, RunStatus, new_run_id
 from tests.fakes.discord.server import FakeDiscord
@@ -30,7 +30,7 @@ def settings_for(fake: FakeDiscord, token: str = "") -> DiscordSettings:
 
 
 async def test_for_speaking_it_only_logs_in(fake: FakeDiscord) -> None:
-    async with open_discord(settings_for(fake), receives=False) as discord:
+    async with open_platform(settings_for(fake), receives=False) as discord:
         assert discord.outlet.platform == discord.intake.platform == "discord"
 
     assert [sent.path for sent in fake.sent] == ["/users/@me", "/oauth2/applications/@me"]
@@ -40,7 +40,7 @@ async def test_for_speaking_it_only_logs_in(fake: FakeDiscord) -> None:
 async def test_for_hearing_it_has_its_commands_and_listens_until_stopped(
     fake: FakeDiscord,
 ) -> None:
-    async with open_discord(settings_for(fake), receives=True) as discord:
+    async with open_platform(settings_for(fake), receives=True) as discord:
         running = asyncio.ensure_future(discord.intake.run(FakeInboundHandler()))
         await fake.until(lambda: fake.gateway.connected and fake.commands, "a bot that hears")
         running.cancel()
@@ -62,7 +62,7 @@ async def test_what_was_to_be_shown_last_is_shown_before_it_closes(fake: FakeDis
         status=RunStatus.COMPLETED,
     )
 
-    async with open_discord(settings_for(fake), receives=False) as discord:
+    async with open_platform(settings_for(fake), receives=False) as discord:
         discord.outlet.show_card(card)
 
     (message,) = fake.messages(channel)
@@ -71,5 +71,5 @@ async def test_what_was_to_be_shown_last_is_shown_before_it_closes(fake: FakeDis
 
 async def test_a_token_that_is_refused_leaves_nothing_open(fake: FakeDiscord) -> None:
     with pytest.raises(ConfigError, match="Reset Token"):
-        async with open_discord(settings_for(fake, "not-the-token"), receives=True):
+        async with open_platform(settings_for(fake, "not-the-token"), receives=True):
             pass
