@@ -1,41 +1,15 @@
 """Retention: deletes old rows of every table in small batches."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Table, and_, exists, or_, select
+from sqlalchemy import Column, ColumnElement, Table, and_, exists, or_, select
 
 from bot.values import UNFINISHED
+from db import tables
 from db.database import Transaction
 from db.rows import change, remove
-from db.tables import (
-    approvals,
-    audit,
-    changes,
-    commands,
-    conversations,
-    files,
-    grants,
-    listeners,
-    messages,
-    metadata,
-    outbox,
-    place_choices,
-    schedule_fires,
-    schedules,
-    seen_events,
-    sentences,
-    slack_states,
-    step_media,
-    steps,
-    subagent_runs,
-    todos,
-    tool_uses,
-    turns,
-    users,
-    web_addresses,
-)
+from db.tables import messages, metadata, outbox, subagent_runs
 
 #: Rows deleted per transaction: 50 runs with their transcripts take about 5 ms.
 BATCH = 50
@@ -44,22 +18,6 @@ BATCH_OF_FILES = 5
 #: Rows checked for references per transaction.
 WINDOW = 100
 
-#: Tables whose rows no rule deletes, with the reason.
-KEPT = {
-    "workers": "a row per start of a process: `workers.forget`, by the database's clock",
-    "run_files": "deleted when they are delivered, and with their run",
-    "run_messages": "deleted with its run",
-    "run_questions": "deleted with its run",
-    "whiteboard": "deleted with its run",
-    "scratch": "deleted with its run",
-    "participants": "deleted with their conversation",
-    "notes": "the user's own: kept until the user deletes it",
-    "memories": "the user's own: kept until the user deletes it",
-    "slack_installs": "kept until the app is removed from the workspace",
-    "mcp_pins": "a row per tool that a configured server offers",
-    "skill_data": "kept until the skill deletes it; limited in number and size for each skill",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -67,17 +25,20 @@ class Rule:
 
     Attributes:
         of: The key of the moment that counts, among those that `retention` computes.
-        table: The table.
-        time: The column with a time before that moment.
+        time: The column of the table with a time before that moment.
         only: A further condition.
         batch: Most rows that one transaction deletes.
     """
 
     of: str
-    table: Table
-    time: ColumnElement[datetime]
+    time: Column[datetime]
     only: ColumnElement[bool] | None = None
     batch: int = BATCH
+
+    @property
+    def table(self) -> Table:
+        """The table."""
+        return self.time.table
 
 
 #: The states of items that were delivered or dismissed, or that wait for a user.
@@ -85,35 +46,35 @@ _SAID = outbox.c.status.in_(("delivered", "dismissed", "waiting"))
 
 #: In this order: rows that refer to other rows are deleted before them.
 RULES = (
-    Rule("steps", steps, steps.c.created_at),
-    Rule("steps", step_media, step_media.c.created_at, batch=BATCH_OF_FILES),
-    Rule("files", files, files.c.created_at, batch=BATCH_OF_FILES),
-    Rule("runs", outbox, outbox.c.created_at, only=_SAID),
-    Rule("undelivered", outbox, outbox.c.first_tried_at, only=outbox.c.status == "blocked"),
-    Rule("runs", subagent_runs, subagent_runs.c.completed_at),
-    Rule("runs", schedule_fires, schedule_fires.c.due_at),
-    Rule("runs", schedules, schedules.c.ended_at),
-    Rule("runs", todos, todos.c.updated_at),
-    Rule("context", messages, messages.c.created_at, only=messages.c.overheard),
-    Rule("conversations", messages, messages.c.created_at),
-    Rule("conversations", turns, turns.c.ended_at),
-    Rule("conversations", listeners, listeners.c.last_event_at),
-    Rule("conversations", approvals, approvals.c.created_at),
-    Rule("addresses", web_addresses, web_addresses.c.created_at),
-    Rule("uses", place_choices, place_choices.c.day),
-    Rule("uses", tool_uses, tool_uses.c.day),
-    Rule("undo", changes, changes.c.created_at),
-    Rule("events", grants, grants.c.expires_at),
-    Rule("events", seen_events, seen_events.c.created_at),
-    Rule("events", sentences, sentences.c.begun_at),
-    Rule("events", slack_states, slack_states.c.created_at),
-    Rule("events", commands, commands.c.created_at),
-    Rule("audit", audit, audit.c.created_at),
+    Rule("steps", tables.steps.c.created_at),
+    Rule("steps", tables.step_media.c.created_at, batch=BATCH_OF_FILES),
+    Rule("files", tables.files.c.created_at, batch=BATCH_OF_FILES),
+    Rule("runs", outbox.c.created_at, only=_SAID),
+    Rule("undelivered", outbox.c.first_tried_at, only=outbox.c.status == "blocked"),
+    Rule("runs", subagent_runs.c.completed_at),
+    Rule("runs", tables.schedule_fires.c.due_at),
+    Rule("runs", tables.schedules.c.ended_at),
+    Rule("runs", tables.todos.c.updated_at),
+    Rule("context", messages.c.created_at, only=messages.c.overheard),
+    Rule("conversations", messages.c.created_at),
+    Rule("conversations", tables.turns.c.ended_at),
+    Rule("conversations", tables.listeners.c.last_event_at),
+    Rule("conversations", tables.approvals.c.created_at),
+    Rule("addresses", tables.web_addresses.c.created_at),
+    Rule("uses", tables.place_choices.c.day),
+    Rule("uses", tables.tool_uses.c.day),
+    Rule("undo", tables.changes.c.created_at),
+    Rule("events", tables.grants.c.expires_at),
+    Rule("events", tables.seen_events.c.created_at),
+    Rule("events", tables.sentences.c.begun_at),
+    Rule("events", tables.slack_states.c.created_at),
+    Rule("events", tables.commands.c.created_at),
+    Rule("audit", tables.audit.c.created_at),
 )
 
 #: Tables whose rows are deleted when no other row refers to them and they are older than the moment
 #: `conversations`: a conversation without messages, a user without any rows.
-UNREFERENCED = (conversations, users)
+UNREFERENCED = (tables.conversations, tables.users)
 
 
 async def forget(tx: Transaction, rule: Rule, moment: datetime) -> bool:
@@ -126,12 +87,12 @@ async def forget(tx: Transaction, rule: Rule, moment: datetime) -> bool:
     batch = select(*keys).where(rule.time < moment).limit(rule.batch)
     if rule.only is not None:
         batch = batch.where(rule.only)
-    if rule.table in (steps, step_media):
+    if rule.table in (tables.steps, tables.step_media):
         # Unfinished turns and runs resume from their steps.
         unfinished = subagent_runs.c.status.in_(UNFINISHED)
         runs = await tx.scalars(select(subagent_runs.c.id).where(unfinished))
-        going = turns.c.status.in_(("queued", "running"))
-        at_work = [*runs, *await tx.scalars(select(turns.c.id).where(going))]
+        going = tables.turns.c.status.in_(("queued", "running"))
+        at_work = [*runs, *await tx.scalars(select(tables.turns.c.id).where(going))]
         batch = batch.where(rule.table.c.work_id.not_in(at_work))
     rows = (await tx.execute(batch.with_for_update(skip_locked=True))).all()
     if not rows:
@@ -139,10 +100,11 @@ async def forget(tx: Transaction, rule: Rule, moment: datetime) -> bool:
     ids = [row[0] for row in rows]
     if rule.table is subagent_runs:
         results = messages.c.run_id.in_(ids)
-        await remove(tx, files, files.c.message_id.in_(select(messages.c.id).where(results)))
+        with_files = select(messages.c.id).where(results)
+        await remove(tx, tables.files, tables.files.c.message_id.in_(with_files))
         await remove(tx, messages, results)
     if rule.table is messages:
-        await remove(tx, files, files.c.message_id.in_(ids))
+        await remove(tx, tables.files, tables.files.c.message_id.in_(ids))
     # SQLite reads the whole table for `(a, b) IN (…)`.
     these = (and_(*(key == part for key, part in zip(keys, row, strict=True))) for row in rows)
     await remove(tx, rule.table, keys[0].in_(ids) if len(keys) == 1 else or_(*these))
@@ -170,9 +132,9 @@ async def forget_unreferenced(tx: Transaction, table: Table, moment: datetime, a
         for other_key in other.foreign_keys
         if other_key.column.table is table and other_key.ondelete != "CASCADE"
     ]
-    if table is conversations:
+    if table is tables.conversations:
         # The result of a run is stored in its conversation at its end.
-        references.append(exists().where(subagent_runs.c.conversation_id == conversations.c.id))
+        references.append(exists().where(subagent_runs.c.conversation_id == key))
     old = (key.in_(ids), table.c.created_at < moment, ~or_(*references))
     # Locked until the commit: a transaction that is about to refer to a row waits, and then finds
     # it deleted.
@@ -195,7 +157,3 @@ async def archive(tx: Transaction, moment: datetime, now: datetime) -> bool:
     if ids:
         await change(tx, subagent_runs, subagent_runs.c.id.in_(ids), archived_at=now)
     return len(ids) == BATCH
-
-
-#: The moments before which rows are old, by `Rule.of`.
-Moments = Mapping[str, datetime]
