@@ -72,15 +72,7 @@ class Service:
     opened: OpenPlatform | None = None
     ended: ConfigError | None = None
     tried: bool = False
-    _outlet: Outlet | None = None
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
-
-    @property
-    def outlet(self) -> Outlet:
-        """The outlet, which passes everything on as soon as the platform is open."""
-        if self._outlet is None:
-            self._outlet = self.opened.outlet if self.opened else PendingOutlet(self.key)
-        return self._outlet
 
     async def open(self) -> None:
         """Open the platform, and retry while it is unreachable; end it if it is misconfigured."""
@@ -92,8 +84,6 @@ class Service:
             self.end(error)
         else:
             self.opened = opened
-            if isinstance(self._outlet, PendingOutlet):
-                self._outlet.connect(opened.outlet)
         self._failed()
 
     def _failed(self) -> None:
@@ -138,14 +128,19 @@ class Services:
 
     Args:
         openings: Functions that open a platform, by its name.
+
+    Attributes:
+        outlets: The outlets by the key of their platform, once one is open; that of a platform
+            replaces a `PendingOutlet` as soon as the platform is open.
     """
 
     def __init__(
         self, openings: Mapping[str, Callable[[], AbstractAsyncContextManager[OpenPlatform]]]
     ) -> None:
+        self.outlets: dict[str, Outlet] = {}
         self._changed = asyncio.Event()
         self._all = [
-            Service(name, name.lower(), opening, self._changed.set)
+            Service(name, name.lower(), opening, self._on_change)
             for name, opening in openings.items()
         ]
         self._tasks = Tasks()
@@ -165,12 +160,25 @@ class Services:
             with suppress(TimeoutError):
                 async with asyncio.timeout(FIRST_ATTEMPTS_SECONDS):
                     await self._until(lambda: all(each.tried for each in self._all))
+            for each in self._all:
+                if not each.ended:
+                    self.outlets[each.key] = PendingOutlet(each.key)
+            self._on_change()
             yield
         finally:
             await self._tasks.close()
             async with asyncio.TaskGroup() as group:
                 for service in self._all:
                     group.create_task(service.close())
+
+    def _on_change(self) -> None:
+        """Replace the outlets of platforms that are open by now, and wake whoever waits."""
+        for each in self._all:
+            pending = self.outlets.get(each.key)
+            if each.opened and isinstance(pending, PendingOutlet):
+                self.outlets[each.key] = each.opened.outlet
+                pending.connect(each.opened.outlet)
+        self._changed.set()
 
     @property
     def _over(self) -> bool:
@@ -184,11 +192,6 @@ class Services:
         while not condition():
             self._changed.clear()
             await self._changed.wait()
-
-    @property
-    def outlets(self) -> dict[str, Outlet]:
-        """The outlets of all platforms that have not ended, by the key of their platform."""
-        return {each.key: each.outlet for each in self._all if not each.ended}
 
     async def serve(self, bot: Bot, *, receives: bool) -> None:
         """Receive on all platforms until all of them refuse the bot; a worker only sends.

@@ -27,38 +27,39 @@ NOT_OPEN = "That platform cannot be reached yet; I try again later."
 
 
 class PendingOutlet:
-    """An outlet that can be used before its platform is open.
+    """The outlet of a platform that is not open yet; the platform's own outlet replaces it.
 
-    Until then replies and announcements fail, so that they are delivered later, and questions wait.
+    Replies and announcements fail, so that they are delivered later, and questions wait.
 
     Args:
         platform: The key of the platform, as in `Place`.
     """
 
+    #: Not known yet: they are sent later.
+    takes_files = True
+
     def __init__(self, platform: str) -> None:
         self.platform = platform
-        self._outlet: Outlet | None = None
-        self._opened = asyncio.Event()
+        self._outlet: asyncio.Future[Outlet] = asyncio.get_running_loop().create_future()
 
     def connect(self, outlet: Outlet) -> None:
-        """Forward all calls to the platform's own outlet from now on."""
-        self._outlet = outlet
-        self._opened.set()
+        """Ask the questions that wait through the platform's own outlet."""
+        self._outlet.set_result(outlet)
 
-    @property
-    def takes_files(self) -> bool:
-        """True if files can be sent, or if that is not known yet."""
-        return self._outlet is None or self._outlet.takes_files
+    async def ask(self, confirmation: Confirmation) -> str:
+        """Ask the owner a question, once the platform is open.
+
+        Raises:
+            DeliveryError: The owner cannot be asked; the answer is then no.
+        """
+        outlet = await asyncio.shield(self._outlet)
+        return await outlet.ask(confirmation)
 
     async def acknowledge(self, place: Place) -> None:
-        """Show at once that the message was received. Never raises."""
-        if self._outlet is not None:
-            await self._outlet.acknowledge(place)
+        """Do nothing."""
 
     async def answered(self, place: Place, *, read: bool = False) -> None:
-        """Remove the sign of `acknowledge`. Never raises."""
-        if self._outlet is not None:
-            await self._outlet.answered(place, read=read)
+        """Do nothing."""
 
     def open_reply(
         self,
@@ -68,57 +69,35 @@ class PendingOutlet:
         *,
         begun: OnBegun = not_kept,
     ) -> ReplyStream:
-        """Begin a reply, or continue the reply with the given message id."""
-        if self._outlet is None:
-            return _Undeliverable()
-        return self._outlet.open_reply(place, owner, message_id, begun=begun)
+        """Return a reply whose text is delivered later."""
+        return _Undeliverable()
 
     async def announce(self, announcement: Announcement) -> Delivered:
-        """Send an announcement to its place and ping only its owner.
+        """Fail, so that the announcement is delivered later.
 
         Raises:
-            DeliveryError: The announcement could not be delivered.
+            DeliveryError: Always.
         """
-        if self._outlet is None:
-            raise DeliveryError(NOT_OPEN)
-        return await self._outlet.announce(announcement)
+        raise DeliveryError(NOT_OPEN)
 
     def show_card(
         self, card: RunCard, *, begun: OnBegun = not_kept, drawn: OnDrawn = not_noted
     ) -> None:
-        """Show or update a run card. Never waits."""
-        if self._outlet is not None:
-            self._outlet.show_card(card, begun=begun, drawn=drawn)
-
-    async def ask(self, confirmation: Confirmation) -> str:
-        """Ask the owner a question, once the platform is open.
-
-        Raises:
-            DeliveryError: The owner cannot be asked; the answer is then no.
-        """
-        await self._opened.wait()
-        assert self._outlet is not None, "It is set before the event."
-        return await self._outlet.ask(confirmation)
+        """Do nothing."""
 
     async def show_settlement(self, question: Confirmation, settlement: Settlement) -> None:
-        """Show the outcome of a question that is closed. Never raises."""
-        if self._outlet is not None:
-            await self._outlet.show_settlement(question, settlement)
+        """Do nothing."""
 
     async def post(self, place: Place, owner: Identity, text: str) -> Delivered:
-        """Post a text in a place for all who read there, without a ping, and nowhere else.
+        """Fail, so that the text is posted later.
 
         Raises:
-            DeliveryError: The text was not delivered.
+            DeliveryError: Always.
         """
-        if self._outlet is None:
-            raise DeliveryError(NOT_OPEN)
-        return await self._outlet.post(place, owner, text)
+        raise DeliveryError(NOT_OPEN)
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
-        """Send a short text to one user, privately if the platform can do so. Never raises."""
-        if self._outlet is not None:
-            await self._outlet.tell(place, user, text)
+        """Do nothing."""
 
     async def send_files(
         self,
@@ -129,24 +108,22 @@ class PendingOutlet:
         key: str,
         maybe_repeated: bool = False,
     ) -> Delivered:
-        """Post files to a place.
+        """Fail, so that the files are sent later.
 
         Raises:
-            DeliveryError: They were not delivered.
+            DeliveryError: Always.
         """
-        if self._outlet is None:
-            raise DeliveryError(NOT_OPEN)
-        return await self._outlet.send_files(
-            place, owner, files, key=key, maybe_repeated=maybe_repeated
-        )
+        raise DeliveryError(NOT_OPEN)
 
     async def history(
         self, place: Place, after: datetime | str, limit: int, *, opening: bool = False
     ) -> list[PastMessage]:
-        """Return the newest messages of a place after a given time, oldest first."""
-        if self._outlet is None:
-            raise DeliveryError(NOT_OPEN)
-        return await self._outlet.history(place, after, limit, opening=opening)
+        """Fail, so that the place is read later.
+
+        Raises:
+            DeliveryError: Always.
+        """
+        raise DeliveryError(NOT_OPEN)
 
     async def linked(self, link: str, request: ReadRequest) -> list[PastMessage]:
         """Return the message of a link with the messages around it, oldest first."""
