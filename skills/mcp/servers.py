@@ -5,7 +5,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -69,6 +69,7 @@ def load_connect() -> Connect:
     return connect
 
 
+@dataclass(eq=False, slots=True)
 class McpServer:
     """One server, connected or not.
 
@@ -80,36 +81,27 @@ class McpServer:
         tools: The tools that may be called now; empty while the server is away.
     """
 
-    def __init__(
-        self,
-        name: str,
-        settings: McpServerSettings,
-        pins: Pins,
-        *,
-        environ: Mapping[str, str],
-        pace: McpTimings,
-        save: Save | None = None,
-    ) -> None:
-        self.name = name
-        self._images = ImageTaker(name, save)
-        self.settings = settings
-        self.problem = "it is not connected yet"
-        self.waiting: tuple[str, ...] = ()
-        self.listed = False
-        self.looked = asyncio.Event()
-        self.tools: tuple[Tool, ...] = ()
-        self._pins = pins
-        self._environ = environ
-        self._pace = pace
-        self._link: McpLink | None = None
-        self._offered: Mapping[str, Offer] = {}
-        self._accepted: Mapping[str, Offer] = {}
-        #: Whether the offered tools were compared with the pins.
-        self._reviewed = True
-        self._stale = asyncio.Event()
-        #: The logged reason why it is away; empty while it is connected.
-        self._logged = ""
-        self._changed = asyncio.Condition()
+    name: str
+    settings: McpServerSettings
+    pins: Pins
+    _: KW_ONLY
+    environ: Mapping[str, str]
+    pace: McpTimings
+    save: Save | None = None
+    problem: str = "it is not connected yet"
+    waiting: tuple[str, ...] = ()
+    listed: bool = False
+    looked: asyncio.Event = field(default_factory=asyncio.Event)
+    tools: tuple[Tool, ...] = ()
+    _link: "McpLink | None" = None
+    _offered: Mapping[str, Offer] = field(default_factory=dict)
+    _accepted: Mapping[str, Offer] = field(default_factory=dict)
+    #: Whether the offered tools were compared with the pins.
+    _reviewed: bool = True
+    _stale: asyncio.Event = field(default_factory=asyncio.Event)
+    #: The logged reason why it is away; empty while it is connected.
+    _logged: str = ""
+    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
     def connected(self) -> bool:
@@ -127,7 +119,7 @@ class McpServer:
 
     async def run(self) -> None:
         """Stay connected until cancelled."""
-        loop, wait = asyncio.get_running_loop(), self._pace.first_wait
+        loop, wait = asyncio.get_running_loop(), self.pace.first_wait
         connect = await asyncio.to_thread(load_connect)
         while True:
             begun = loop.time()
@@ -137,19 +129,19 @@ class McpServer:
                 reason = link_problem(error)
             finally:
                 self._link, self._accepted, self.tools, self.listed = None, {}, (), False
-            if loop.time() - begun >= self._pace.stable_after:
-                wait = self._pace.first_wait
+            if loop.time() - begun >= self.pace.stable_after:
+                wait = self.pace.first_wait
             await self._set_problem(reason)
             if reason != self._logged:
                 self._logged = reason
                 log.warning("The MCP server %s is away, it is tried again: %s", self.name, reason)
             # Jitter: many bots must not all reconnect at once.
             await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311
-            wait = min(wait * 2, self._pace.longest_wait)
+            wait = min(wait * 2, self.pace.longest_wait)
 
     async def _connect(self, connect: Connect) -> str:
         self._stale.clear()
-        async with connect(self.name, self.settings, self._environ, self.look_again) as link:
+        async with connect(self.name, self.settings, self.environ, self.look_again) as link:
             self._link = link
             if self._logged:
                 log.info("The MCP server %s is back", self.name)
@@ -166,7 +158,7 @@ class McpServer:
         while True:
             await link.listen(self.look_again)
             # The stream ended, or the server has none: polling finds the changes that were missed.
-            await asyncio.sleep(self._pace.list_every)
+            await asyncio.sleep(self.pace.list_every)
             self.look_again()
 
     async def _watch(self, link: "McpLink") -> None:
@@ -177,10 +169,10 @@ class McpServer:
             asked = loop.time()
             self._offered, problems = await offered_by(self.name, self.settings, link)
             await self._review(problems)
-            await asyncio.sleep(self._pace.list_pause)
-            while loop.time() - asked < self._pace.list_every and not self._stale.is_set():
+            await asyncio.sleep(self.pace.list_pause)
+            while loop.time() - asked < self.pace.list_every and not self._stale.is_set():
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._pace.pins_every):
+                    async with asyncio.timeout(self.pace.pins_every):
                         await self._stale.wait()
                 if self.waiting or not self._reviewed:
                     await self._review(problems)
@@ -189,7 +181,7 @@ class McpServer:
         """Compare the offered tools with the pins; a failed attempt is repeated by `_watch`."""
         self._reviewed = False
         try:
-            self._accepted = await self._pins.review(self.name, self._offered)
+            self._accepted = await self.pins.review(self.name, self._offered)
         except DatabaseUnreachableError as error:
             await self._set_problem(str(error))
             return
@@ -251,7 +243,7 @@ class McpServer:
             async with asyncio.timeout(seconds):
                 result = await link.call(offer.raw_name, arguments, seconds=seconds + GRACE)
                 if not result.get("isError"):
-                    result = await self._images.take(result, context, link.read)
+                    result = await ImageTaker(self.name, self.save).take(result, context, link.read)
         except TimeoutError:
             # A server that hangs does not answer this request either, and is restarted.
             self.look_again()

@@ -7,7 +7,7 @@ from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack, ExitStack, closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import ParamSpec, TypeVar
 
 from bot.errors import BotError, ToolError
@@ -76,10 +76,11 @@ class _Started:
     limits: LayerLimits
 
 
+@dataclass(eq=False)
 class Sandbox:
     """Runs each command in a new sandbox. Made by `skills.shell.selftest`, which tests it.
 
-    Args:
+    Attributes:
         host: This machine.
         settings: The limits of a command.
         executor: Runs blocking checks of processes and disks.
@@ -89,25 +90,19 @@ class Sandbox:
         no_groups: The reason for `None`.
     """
 
-    def __init__(
-        self,
-        host: Host,
-        settings: ShellSettings,
-        executor: Executor,
-        *,
-        is_overlay: bool = True,
-        groups: Cgroups | None = None,
-        no_groups: str = "",
-    ) -> None:
-        self.settings = settings
-        self.host = host
-        self.is_overlay = is_overlay
-        self.groups = groups
-        self.no_groups = no_groups
-        self._executor = executor
-        self._tasks = Tasks()
-        at_once = commands_at_once(settings)
-        self._slots = FairSlots(at_once, settings.at_once_per_user or max(1, at_once // 2))
+    host: Host
+    settings: ShellSettings
+    executor: Executor
+    _: KW_ONLY
+    is_overlay: bool = True
+    groups: Cgroups | None = None
+    no_groups: str = ""
+    _tasks: Tasks = field(default_factory=Tasks)
+    _slots: FairSlots = field(init=False)
+
+    def __post_init__(self) -> None:
+        at_once = commands_at_once(self.settings)
+        self._slots = FairSlots(at_once, self.settings.at_once_per_user or max(1, at_once // 2))
 
     async def run(
         self,
@@ -168,7 +163,7 @@ class Sandbox:
 
     async def _in_thread(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, lambda: work(*args, **kwargs))
+        return await loop.run_in_executor(self.executor, lambda: work(*args, **kwargs))
 
     def _snapshot_of(self, workspace: Workspace) -> Snapshot:
         account = None
@@ -291,7 +286,7 @@ class Sandbox:
                 if command.stop.is_set() or not started.handed.begin():
                     return None
                 allowance = Allowance(self.settings, command.seconds)
-                watchdog = Watchdog(allowance, layer, first, lambda: kept.total, self._executor)
+                watchdog = Watchdog(allowance, layer, first, lambda: kept.total, self.executor)
                 watching = group.create_task(watchdog.watch(), name="watch a command")
                 stopping = group.create_task(command.stop.wait(), name="wait for a stop")
                 try:

@@ -1,7 +1,5 @@
 """Identities, places and access checks on Discord."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import discord
@@ -61,13 +59,10 @@ class DiscordAccessPolicy(Deduplicator):
 
     Args:
         settings: The settings with the allowed servers, channels, roles and users.
-        monotonic: A monotonic clock, in seconds.
     """
 
-    def __init__(
-        self, settings: DiscordSettings, *, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__(monotonic=monotonic)
+    def __init__(self, settings: DiscordSettings) -> None:
+        super().__init__()
         self._settings = settings
 
     def refusal(self, user: DiscordUser, place: Place, category: str = "") -> AccessRefusal | None:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -71,7 +71,6 @@ class SlackOutlet(MessagingOutlet):
         tempo: Intervals and backoffs; as configured if `None`.
         budgets: The rate limits per workspace; Slack's limits if `None`.
         session: The HTTP session for answers to clicks and commands.
-        now: The time in seconds since 1970.
 
     Attributes:
         sender: Sends messages that are already escaped.
@@ -93,10 +92,8 @@ class SlackOutlet(MessagingOutlet):
         tempo: Tempo | None = None,
         budgets: WorkspaceBudgets | None = None,
         session: aiohttp.ClientSession | None = None,
-        now: Callable[[], float] = time.time,
     ) -> None:
         self._tempo = tempo = tempo or Tempo(edit_seconds=settings.edit_seconds)
-        self._now = now
         self.sender = Sender(clients, pauses=tempo.pauses)
         self.answers = PrivateAnswers(self.sender, session)
         self.budgets = budgets or WorkspaceBudgets()
@@ -234,7 +231,7 @@ class SlackOutlet(MessagingOutlet):
 
     async def _question(self, confirmation: Confirmation) -> Say:
         question = await made_harmless(confirmation.text.strip(), links=False)
-        tail = texts.question_tail(confirmation, int(self._now() + confirmation.expires_in_seconds))
+        tail = texts.question_tail(confirmation, int(time.time() + confirmation.expires_in_seconds))
 
         async def say(route: Route) -> tuple[str, ...]:
             text = "\n".join(part for part in (route.head, question or texts.EMPTY) if part)
