@@ -75,12 +75,9 @@ def _postgresql(words: Sequence[str], *, every: bool) -> Select[Any]:
 
 
 def _inside(words: Sequence[str]) -> Select[Any]:
-    def there(word: str) -> ColumnElement[bool]:
-        return or_(
-            *(part.icontains(word, autoescape=True) for part in (notes.c.title, notes.c.text))
-        )
-
-    return select(notes).where(and_(*map(there, words))).order_by(notes.c.number.desc())
+    parts = (notes.c.title, notes.c.text)
+    there = [or_(*(part.icontains(word, autoescape=True) for part in parts)) for word in words]
+    return select(notes).where(and_(*there)).order_by(notes.c.number.desc())
 
 
 def _literal(value: str) -> ColumnElement[str]:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 
 from bot.agent.budget import LEAST_OUTPUT, Spending
@@ -38,27 +38,24 @@ INTERRUPTED_OUTPUT = 4_096
 REPORT_SECONDS = 30.0
 
 
+@dataclass(eq=False, slots=True)
 class BaseAgent:
     """Runs the loop of the main agent or of a subagent; one instance serves one turn or run."""
 
-    def __init__(
-        self,
-        config: AgentConfig,
-        model: Model,
-        toolbox: Toolbox,
-        context: AgentContext,
-        *,
-        progress: Progress | None = None,
-    ) -> None:
-        self._config = config
-        self._model = model
-        self._toolbox = toolbox
-        self._context = context
-        self.progress = progress or Progress()
-        self._history = 0
-        self._accepts_media = True
+    config: AgentConfig
+    model: Model
+    toolbox: Toolbox
+    context: AgentContext
+    _: KW_ONLY
+    progress: Progress = field(default_factory=Progress)
+    _history: int = 0
+    _accepts_media: bool = True
+    _spending: Spending = field(init=False)
+
+    def __post_init__(self) -> None:
+        config = self.config
         self._spending = Spending(
-            config.prompt, config.model, toolbox.descriptions, config.cached_weight
+            config.prompt, config.model, self.toolbox.descriptions, config.cached_weight
         )
 
     async def run(
@@ -74,11 +71,11 @@ class BaseAgent:
         Raises:
             FencedError: Another process has taken over this turn or run.
         """
-        progress, config = self.progress, self._config
+        progress, config = self.progress, self.config
         self._history = history
-        caller = self._context.caller
+        caller = self.context.caller
         progress.foreign, progress.private = caller.foreign, caller.private
-        progress.begin(messages, await self._context.journal.load())
+        progress.begin(messages, await self.context.journal.load())
         progress.tool_calls = min(progress.tool_calls, config.max_tool_calls)
         if progress.answers and progress.answers[-1] in progress.messages[-1:]:
             shown = fit(
@@ -87,8 +84,8 @@ class BaseAgent:
                 result_characters=config.tool_result_characters,
             )
             self._spending.recall(shown, progress.answers[-1].usage)
-        progress.charge_earlier(self._context.spent_before)
-        self._context.budget.charge(progress.usage)
+        progress.charge_earlier(self.context.spent_before)
+        self.context.budget.charge(progress.usage)
         while progress.halt is None:
             progress.halt = await self._step(progress, on_text)
         return progress.result()
@@ -98,7 +95,7 @@ class BaseAgent:
         received = await self._results(progress)
         if isinstance(received, Halt):
             return received
-        config, context = self._config, self._context
+        config, context = self.config, self.context
         limit = self._limit(progress, received)
         arrived = await context.inbox.take() if context.inbox else ()
         notes = [f"A message from the user:\n{text}" for _, text in arrived]
@@ -144,7 +141,7 @@ class BaseAgent:
 
     def _limit(self, progress: Progress, received: Message | None) -> RunStatus | None:
         """Return the reached limit that leaves only the last step; `None` below all limits."""
-        config, context = self._config, self._context
+        config, context = self.config, self.context
         if context.timer.left() <= 0:
             return RunStatus.TIMEOUT
         if progress.tool_calls >= config.max_tool_calls:
@@ -157,7 +154,7 @@ class BaseAgent:
         estimate = self._spending.expected(messages, most=config.context_tokens)
         # The last step forbids tools, which invalidates the cached messages.
         context.budget.set_aside(
-            self._spending.weighted_fixed(self._toolbox.descriptions)
+            self._spending.weighted_fixed(self.toolbox.descriptions)
             + min(estimate_tokens(messages), config.context_tokens)
         )
         if context.budget.allow(estimate, config.max_response_tokens) is None:
@@ -165,10 +162,10 @@ class BaseAgent:
         return None
 
     def _next_cost(self) -> int:
-        config = self._config
+        config = self.config
         estimate = self._spending.expected(self.progress.messages, most=config.context_tokens)
         output = min(config.max_response_tokens, INTERRUPTED_OUTPUT)
-        return self._context.budget.reservation(estimate, output)
+        return self.context.budget.reservation(estimate, output)
 
     # -- the request ----------------------------------------------------------------------------
 
@@ -179,7 +176,7 @@ class BaseAgent:
         request = self._request(messages, limit, on_text)
         if request is None:
             return Halt(limit or RunStatus.BUDGET_EXCEEDED)
-        left = None if limit else self._context.timer.left()
+        left = None if limit else self.context.timer.left()
         try:
             async with asyncio.timeout(left):
                 try:
@@ -202,9 +199,9 @@ class BaseAgent:
         """Ask; if the messages exceed the model's context, ask again with half of them."""
         for _ in range(2):
             with suppress(ContextTooLongError):
-                answer = await self._model.ask(request, on_text)
+                answer = await self.model.ask(request, on_text)
                 answer = replace(answer, usage=self._spending.weighed(request, answer))
-                self._context.budget.charge(answer.usage)
+                self.context.budget.charge(answer.usage)
                 if answer.stop is not StopReason.CONTEXT_FULL:
                     calls = with_unique_ids(answer.calls)
                     # The provider's own blocks still hold the original ids.
@@ -224,12 +221,12 @@ class BaseAgent:
         self, messages: Sequence[Message], limit: RunStatus | None, on_text: OnText | None
     ) -> ModelRequest | None:
         """Return the request for the next answer; `None` if the budget is too small for it."""
-        config, budget = self._config, self._context.budget
+        config, budget = self.config, self.context.budget
         if not self._accepts_media:
             messages = without_media(messages)
         room, output = config.context_tokens, config.max_response_tokens
-        tools = self._toolbox.descriptions
-        left = self._context.timer.left()
+        tools = self.toolbox.descriptions
+        left = self.context.timer.left()
         if limit:
             # Providers refuse a history with calls if the request has no tools. Without calls, the
             # tools are omitted to save their tokens.
@@ -247,7 +244,7 @@ class BaseAgent:
 
         def on_wait(reason: str, seconds: float) -> None:
             if line := waiting(reason, seconds):
-                self._context.report(
+                self.context.report(
                     part="waiting", content=line, tool="", counters=self.progress.counters(0)
                 )
                 if on_text is not None:
@@ -279,7 +276,7 @@ class BaseAgent:
         names = dict.fromkeys(
             name for each in results for one in each.results for name in one.found
         )
-        return self._toolbox.described(name for name in names if name not in self._toolbox.names)
+        return self.toolbox.described(name for name in names if name not in self.toolbox.names)
 
     # -- the calls -------------------------------------------------------------------------------
 
@@ -294,29 +291,29 @@ class BaseAgent:
                 RunStatus.FAILED,
                 f"It {repeated} {SAME_CALLS} times in a row and was stopped.",
             )
-        allowed = max(0, self._config.max_tool_calls - progress.tool_calls)
+        allowed = max(0, self.config.max_tool_calls - progress.tool_calls)
         progress.tool_calls += min(len(calls), allowed)
         over = "Not called: you have made all the tool calls you may make."
         results = [ToolResult(call.id, over, failed=True) for call in calls]
-        inbox, resumed = self._context.inbox, progress.resumed_at == progress.steps
+        inbox, resumed = self.context.inbox, progress.resumed_at == progress.steps
         begun: list[tuple[int, ToolCall, ToolContext]] = []
         for index, call in enumerate(calls[:allowed]):
             context = replace(
-                self._context.caller,
+                self.context.caller,
                 call_id=f"{progress.steps}.{index}",
-                spent=partial(progress.spend, self._context.budget),
-                background=self._config.background,
+                spent=partial(progress.spend, self.context.budget),
+                background=self.config.background,
                 foreign=progress.foreign or (inbox is not None and inbox.foreign),
                 private=progress.private or (inbox is not None and inbox.private),
             )
             if stored := progress.results.get((progress.steps, index)):
                 results[index] = stored
-            elif resumed and await self._toolbox.may_have_begun(call, context):
+            elif resumed and await self.toolbox.may_have_begun(call, context):
                 results[index] = may_have_run(call)
             else:
                 begun.append((index, call, context))
         # The toolbox asks once about all calls that this attempt may make.
-        await self._toolbox.begin_step([(call, context) for _, call, context in begun])
+        await self.toolbox.begin_step([(call, context) for _, call, context in begun])
         try:
             async with asyncio.TaskGroup() as group:
                 made = [(each[0], group.create_task(self._call(progress, *each))) for each in begun]
@@ -332,18 +329,18 @@ class BaseAgent:
     ) -> ToolResult:
         """Make one call of the newest answer, and store its result if it must not be repeated."""
         update = partial(
-            self._context.report,
+            self.context.report,
             tool=call.name,
             counters=progress.counters(0),
             call=context.call_id,
         )
         update(part="tool", content="")
-        result = await self._toolbox.call(call, context, left=self._context.timer.left)
+        result = await self.toolbox.call(call, context, left=self.context.timer.left)
         progress.results[progress.steps, index] = result
-        if self._toolbox.effects(call.name) is Effects.ONCE:
+        if self.toolbox.effects(call.name) is Effects.ONCE:
             reserving = progress.counters(self._next_cost())
             entry = ResultEntry(progress.steps, index, result)
-            await self._context.journal.write(entry, reserving)
+            await self.context.journal.write(entry, reserving)
         if result.failed:
             update(part="error", content=result.text)
         else:

@@ -157,13 +157,10 @@ def shown_summary(
     text = escape_for_model(item.text)
     if sent:
         names = [inbox_path(each.name) if in_workspace else each.name for each in sent]
-        listed = "\n".join(f"- {_shown_name(name)}" for name in dict.fromkeys(names))
+        plain = (one_line(without_secrets(name, prose=True), 200) for name in dict.fromkeys(names))
+        listed = "\n".join(f"- {escape_for_model(name)}" for name in plain)
         text = f"{text}\n\nFiles sent then, which are not shown any more:\n{listed}"
     return UserMessage(f'<summary of="what was said before">\n{text}\n</summary>')
-
-
-def _shown_name(name: str) -> str:
-    return escape_for_model(one_line(without_secrets(name, prose=True), 200))
 
 
 def _told(message: Message) -> str:

@@ -129,7 +129,8 @@ class PlaceOffers:
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the names of the tools and agents to carry, sorted."""
         platform = place.split("/", maxsplit=1)[0]
-        own = replace_instructions(self.settings)
+        # The bound does not count the owner's instructions.
+        own = self.settings.model_copy(update={"instructions": ""})
         room = self.settings.fixed_tokens
         room -= estimate_tokens(main_prompt(own, self.guides(), platform, [""]))
         costs = {name: tokens_of(tool) for name, tool in tools.items()}
@@ -151,11 +152,6 @@ class PlaceOffers:
             key=lambda name: (-uses.get(name, 0), "__" in name, name),
         )
         return tuple(sorted([*first, *_fitting(others, costs, room)])), tuple(sorted(listed))
-
-
-def replace_instructions(settings: AgentSettings) -> AgentSettings:
-    """Return the settings without the owner's instructions, which the bound does not count."""
-    return settings.model_copy(update={"instructions": ""})
 
 
 def day_of(moment: datetime) -> datetime:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from bot.agent.budget import WorkClock
 from bot.agent.protocols import Counters
@@ -35,30 +36,23 @@ class RunReporter:
         self, *, part: str, content: str, tool: str, counters: Counters, call: str = ""
     ) -> None:
         """Publish the current state of the run."""
-        self.events.publish(
-            RunProgress(
-                run_id=self.run.id,
-                user_id=self.run.user_id,
-                part=part,
-                content=one_line(content) if part in {"error", "waiting"} else "",
-                tool=tool,
-                call=call,
-                tool_calls=counters.tool_calls,
-                tokens=counters.usage.weighted,
-                elapsed_seconds=self.clock.used(),
-            )
+        self._publish(
+            part=part,
+            content=one_line(content) if part in {"error", "waiting"} else "",
+            tool=tool,
+            call=call,
+            tool_calls=counters.tool_calls,
+            tokens=counters.usage.weighted,
         )
 
     async def report(self, message: str) -> None:
         """Publish the run's own message about its progress."""
+        self._publish(part="text", content=one_line(message))
+
+    def _publish(self, **progress: Any) -> None:
+        run, elapsed = self.run, self.clock.used()
         self.events.publish(
-            RunProgress(
-                run_id=self.run.id,
-                user_id=self.run.user_id,
-                part="text",
-                content=one_line(message),
-                elapsed_seconds=self.clock.used(),
-            )
+            RunProgress(run_id=run.id, user_id=run.user_id, elapsed_seconds=elapsed, **progress)
         )
 
 

@@ -1,6 +1,7 @@
 """Reads and writes the configured calendars; a calendar is hidden from all but its users."""
 
 import asyncio
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -27,27 +28,25 @@ GRACE = 5.0
 MARGIN = timedelta(days=1)
 
 
+@dataclass(eq=False)
 class Calendars:
     """All enabled calendars of the configuration.
 
-    Args:
+    Attributes:
         settings: The configured calendars.
         zone: Time zone for times that name none.
         open_client: Opens an HTTP client that may connect to any configured address.
     """
 
-    def __init__(
-        self,
-        settings: CalendarsSettings,
-        *,
-        zone: ZoneInfo,
-        open_client: OpenClient,
-    ) -> None:
-        self.zone = zone
-        self._settings = settings
-        self._open = open_client
-        self._reading = asyncio.Semaphore(AT_ONCE)
-        self._calendars = {name: each for name, each in settings.calendars.items() if each.enabled}
+    settings: CalendarsSettings
+    _: KW_ONLY
+    zone: ZoneInfo
+    open_client: OpenClient
+    _reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+
+    @property
+    def _calendars(self) -> dict[str, CalendarSettings]:
+        return {name: each for name, each in self.settings.calendars.items() if each.enabled}
 
     @property
     def any_to_write(self) -> bool:
@@ -57,7 +56,7 @@ class Calendars:
     @property
     def seconds(self) -> float:
         """The longest time that reading one calendar takes, in seconds."""
-        return self._settings.timeout_seconds + READING_SECONDS + GRACE
+        return self.settings.timeout_seconds + READING_SECONDS + GRACE
 
     def of(self, user: Identity) -> dict[str, CalendarSettings]:
         """Return the calendars that a user may access."""
@@ -128,8 +127,8 @@ class Calendars:
     def _remote(self, name: str) -> "RemoteCalendar":
         from skills.calendar.dav import RemoteCalendar  # noqa: PLC0415
 
-        seconds = self._settings.timeout_seconds
-        return RemoteCalendar(name, self._calendars[name], self._open, seconds=seconds)
+        seconds = self.settings.timeout_seconds
+        return RemoteCalendar(name, self._calendars[name], self.open_client, seconds=seconds)
 
     @staticmethod
     def _named(name: str, mine: dict[str, CalendarSettings]) -> str:

@@ -75,10 +75,11 @@ def untouched(
     return frozenset(found)
 
 
+@dataclass(eq=False, slots=True)
 class MergePlanner:
     """Makes the plan for one layer; the caller holds the lock of the workspace.
 
-    Args:
+    Attributes:
         opener: Opens below a folder.
         workspace: Descriptor of the workspace as it is now.
         layer: Descriptor of the command's layer.
@@ -86,23 +87,20 @@ class MergePlanner:
         same: Paths that the command wrote with unchanged content.
     """
 
-    def __init__(
-        self,
-        opener: Opener,
-        workspace: int,
-        layer: int,
-        before: Manifest,
-        same: Set[Parts],
-    ) -> None:
-        self._opener = opener
-        self._workspace, self._layer = workspace, layer
-        self._before, self._same = before, same
-        self._folders = OpenFolders(opener, workspace)
-        self._gone: set[Parts] = set()
-        self._planned: set[Parts] = set()
-        #: Folders of the layer, and the folders of the workspace that receive their content.
-        self._targets: dict[Parts, Parts] = {(): ()}
-        self.plan = MergePlan()
+    opener: Opener
+    workspace: int
+    layer: int
+    before: Manifest
+    same: Set[Parts]
+    plan: MergePlan = field(default_factory=MergePlan)
+    _folders: OpenFolders = field(init=False)
+    _gone: set[Parts] = field(default_factory=set)
+    _planned: set[Parts] = field(default_factory=set)
+    #: Folders of the layer, and the folders of the workspace that receive their content.
+    _targets: dict[Parts, Parts] = field(default_factory=lambda: {(): ()})
+
+    def __post_init__(self) -> None:
+        self._folders = OpenFolders(self.opener, self.workspace)
 
     def make(self, changes: LayerChanges) -> MergePlan:
         """Return the plan for these changes."""
@@ -122,8 +120,8 @@ class MergePlanner:
         if now is None:
             return
         removed = self._is_unchanged(parts, now)
-        if EntryKind.of(now) is self._before[parts].kind is EntryKind.FOLDER:
-            with opened(self._opener, self._workspace, parts) as folder, os.scandir(folder) as rest:
+        if EntryKind.of(now) is self.before[parts].kind is EntryKind.FOLDER:
+            with opened(self.opener, self.workspace, parts) as folder, os.scandir(folder) as rest:
                 removed = all((*parts, entry.name) in self._gone for entry in rest)
         if not removed:
             self.plan.kept.append(parts)
@@ -156,7 +154,7 @@ class MergePlanner:
         size = written.state.st_size if written.kind is EntryKind.FILE else 0
         if now is not None and not self._is_unchanged(target, now):
             # Others wrote the same, or the command changed only the time.
-            if written.parts in self._same or self._is_there(written, target):
+            if written.parts in self.same or self._is_there(written, target):
                 return
             target, now = self._conflict(target), None
         if now is None:
@@ -164,7 +162,7 @@ class MergePlanner:
         else:
             self.plan.size -= now.st_size if stat.S_ISREG(now.st_mode) else 0
             # If the content is the same, no former version is needed.
-            if written.parts not in self._same:
+            if written.parts not in self.same:
                 self.plan.replaced[target] = now
         self._planned.add(target)
         self.plan.size += size
@@ -172,15 +170,13 @@ class MergePlanner:
 
     def _is_unchanged(self, parts: Parts, now: os.stat_result) -> bool:
         """Return True if a file or link is the version of the start."""
-        return EntryKind.of(now) is not EntryKind.FOLDER and stamp_of(now) == self._before.get(
-            parts
-        )
+        return EntryKind.of(now) is not EntryKind.FOLDER and stamp_of(now) == self.before.get(parts)
 
     def _is_there(self, written: ChangedEntry, target: Parts) -> bool:
         """Return True if the workspace has the command's content already, written by others."""
         with (
-            opened(self._opener, self._layer, written.parts[:-1]) as mine,
-            opened(self._opener, self._workspace, target[:-1]) as theirs,
+            opened(self.opener, self.layer, written.parts[:-1]) as mine,
+            opened(self.opener, self.workspace, target[:-1]) as theirs,
         ):
             state = os.stat(target[-1], dir_fd=theirs, follow_symlinks=False)
             if EntryKind.of(state) is not written.kind or state.st_size != written.state.st_size:
@@ -189,7 +185,7 @@ class MergePlanner:
 
     def _conflict(self, target: Parts) -> Parts:
         """Return a free path for a version that must not replace the present one."""
-        for number in range(1, len(self._before) + len(self._planned) + 100_000):
+        for number in range(1, len(self.before) + len(self._planned) + 100_000):
             end = f".conflict-{number}"
             name, most = target[-1], _NAME_BYTES - len(end)
             if len(encoded := os.fsencode(name)) > most:

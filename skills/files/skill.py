@@ -12,7 +12,17 @@ from bot.events import FilesAttached, FilesDeleted
 from bot.run_texts import counted
 from bot.subagents.retention import RetentionSettings
 from bot.values import Json
-from skills.base import Audience, Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import (
+    Audience,
+    Effects,
+    Reach,
+    Skill,
+    Tool,
+    ToolContext,
+    ToolError,
+    reads_here,
+    tool,
+)
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.files import search
 from skills.files.cleanup import Cleanup
@@ -49,14 +59,7 @@ def build(workspaces: Workspaces, sender: FileSender | None = None) -> Skill:
 
 
 def _reading(workspaces: Workspaces) -> tuple[Tool, ...]:
-    reads = tool(
-        effects=Effects.NONE,
-        subjects=subjects.path("path"),
-        foreign=True,
-        private=True,
-        audience=Audience.PLACE,
-        reach=Reach.READS_HERE,
-    )
+    reads = reads_here(subjects=subjects.path("path"), foreign=True, private=True)
 
     @reads
     async def file_read(

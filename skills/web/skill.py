@@ -3,6 +3,7 @@
 import asyncio
 import html
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -52,6 +53,16 @@ def _address(arguments: Json) -> tuple[str, ...]:
     return (subjects.spelled_address(text),)
 
 
+_reads_web = partial(
+    tool,
+    effects=Effects.NONE,
+    foreign=True,
+    private=False,
+    audience=Audience.PLACE,
+    reach=Reach.READS_BEYOND,
+)
+
+
 def build(
     web: Web | None,
     search: SearchProvider | None = None,
@@ -83,16 +94,7 @@ def build(
 def _web_fetch(web: Web, policy: AddressPolicy, seconds: float) -> Tool:
     reading = asyncio.Semaphore(READ_AT_ONCE)
 
-    @tool(
-        effects=Effects.NONE,
-        timeout_seconds=seconds,
-        subjects=_address,
-        foreign=True,
-        private=False,
-        audience=Audience.PLACE,
-        reach=Reach.READS_BEYOND,
-        reason_to_ask=policy.reason_to_ask,
-    )
+    @_reads_web(timeout_seconds=seconds, subjects=_address, reason_to_ask=policy.reason_to_ask)
     async def web_fetch(
         context: ToolContext,
         url: Annotated[str, "With https://"],
@@ -112,15 +114,7 @@ def _web_fetch(web: Web, policy: AddressPolicy, seconds: float) -> Tool:
 
 
 def _web_search(search: SearchProvider, policy: AddressPolicy, seconds: float) -> Tool:
-    @tool(
-        effects=Effects.NONE,
-        timeout_seconds=seconds,
-        subjects=subjects.argument("query"),
-        foreign=True,
-        private=False,
-        audience=Audience.PLACE,
-        reach=Reach.READS_BEYOND,
-    )
+    @_reads_web(timeout_seconds=seconds, subjects=subjects.argument("query"))
     async def web_search(
         context: ToolContext,
         query: Annotated[str, f"At most {MOST_QUERY_CHARACTERS} characters"],

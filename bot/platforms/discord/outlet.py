@@ -77,6 +77,7 @@ class DiscordOutlet(MessagingOutlet):
         self._reader = DiscordReader(client, self._sender, settings)
         open_seconds = self._tempo.open_seconds
         self._threads = Threads(client, self._sender, tasks, open_seconds=open_seconds)
+        self._message = partial(DiscordMessage, self._sender, self._threads)
         super().__init__(NOWHERE)
 
     async def _show_receipt(self, place: Place) -> None:
@@ -116,25 +117,13 @@ class DiscordOutlet(MessagingOutlet):
         begun: OnBegun = not_kept,
     ) -> DiscordReply:
         """Open a reply, or resume the one with the given message id."""
-        message = DiscordMessage(
-            self._sender,
-            self._threads,
-            place,
-            key=f"reply {place.message or uuid.uuid4()}",
-            message_id=message_id,
-            begun=begun,
-            replies=True,
-        )
+        key = f"reply {place.message or uuid.uuid4()}"
+        message = self._message(place, key=key, message_id=message_id, begun=begun, replies=True)
         return self._watch(place, DiscordReply(message, self._tasks, self._tempo))
 
     def _begin_card(self, card: RunCard) -> DiscordCard:
-        message = DiscordMessage(
-            self._sender,
-            self._threads,
-            card.place,
-            key=f"card {card.run_id}",
-            message_id=card.message_id,
-        )
+        key = f"card {card.run_id}"
+        message = self._message(card.place, key=key, message_id=card.message_id)
         return DiscordCard(message, self._tasks, self._tempo, self._now)
 
     async def _announcement(self, announcement: Announcement) -> Say:

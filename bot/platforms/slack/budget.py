@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from bot.platforms.messaging.pacing import Pace, Spacing
 
@@ -38,28 +38,23 @@ class _Ticket:
     urgent: Callable[[], bool]
 
 
+@dataclass(eq=False, slots=True)
 class RequestBudget:
     """Limits requests to a steady rate (token bucket): urgent requests first, then in order.
 
-    Args:
+    Attributes:
         per_minute: The rate, in requests per minute.
         now: A monotonic clock in seconds.
         sleep: Waits.
     """
 
-    def __init__(
-        self,
-        per_minute: float,
-        *,
-        now: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._per_second = per_minute / 60
-        self._now = now
-        self._sleep = sleep
-        self._left = float(BURST)
-        self._counted = now()
-        self._waiting: list[_Ticket] = []
+    per_minute: float
+    _: KW_ONLY
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _left: float = float(BURST)
+    _counted: float = float("-inf")
+    _waiting: list[_Ticket] = field(default_factory=list)
 
     async def wait(self, *, urgent: Callable[[], bool] = _always) -> None:
         """Wait until one more request may be sent, and count it."""
@@ -67,7 +62,7 @@ class RequestBudget:
         self._waiting.append(ticket)
         try:
             while (seconds := self._seconds_for(ticket)) > 0:
-                await self._sleep(min(seconds, LOOK_SECONDS))
+                await self.sleep(min(seconds, LOOK_SECONDS))
             self._left -= 1
         finally:
             self._waiting.remove(ticket)
@@ -80,13 +75,13 @@ class RequestBudget:
 
     def _seconds_for(self, ticket: _Ticket) -> float:
         """Return the shortest wait of a request, in seconds; 0 if it may be sent now."""
-        now = self._now()
-        self._left = min(BURST, self._left + (now - self._counted) * self._per_second)
+        now = self.now()
+        self._left = min(BURST, self._left + (now - self._counted) * self.per_minute / 60)
         self._counted = now
         urgent = ticket.urgent()
         needed = (1 if urgent else 1 + RESERVED) - self._left
         if needed > 0:
-            return max(needed / self._per_second, LEAST_SECONDS)
+            return max(needed * 60 / self.per_minute, LEAST_SECONDS)
         earlier = (other for other in self._waiting if not urgent or other.urgent())
         return 0.0 if next(earlier, ticket) is ticket else LOOK_SECONDS
 

@@ -3,7 +3,7 @@
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.errors import BotError, DeliveryError
@@ -23,37 +23,33 @@ OnPresent = Callable[[Identity], Awaitable[None]]
 TROUBLE = "Something went wrong on our side; the log has the details. Please try again."
 
 
+@dataclass(eq=False, slots=True)
 class LineHandler:
     """Handles the lines of the active user in order.
 
-    Args:
+    Attributes:
         inbound: Receives messages and commands.
         state: The state of the terminal.
         surface: Shows the replies to commands.
         on_present: Called when a user becomes active at the prompt.
-
-    Attributes:
         left: Whether the user has left with `/quit` or `/exit`.
     """
 
-    def __init__(
-        self, inbound: InboundHandler, state: TerminalState, surface: Surface, on_present: OnPresent
-    ) -> None:
-        self._inbound = inbound
-        self._state = state
-        self._surface = surface
-        self._on_present = on_present
-        self.left = False
+    inbound: InboundHandler
+    state: TerminalState
+    surface: Surface
+    on_present: OnPresent
+    left: bool = False
 
     async def arrive(self, user: Identity) -> None:
         """Make a user active at the prompt; deliver pending announcements and open questions."""
-        self._state.enter(user, self._surface)
+        self.state.enter(user, self.surface)
         try:
-            await self._on_present(user)
+            await self.on_present(user)
         except Exception:
             log.exception("What waits for %s was not delivered", user.account)
-        for question in self._state.questions_of(user):
-            await self._surface.show(question)
+        for question in self.state.questions_of(user):
+            await self.surface.show(question)
 
     async def take(self, line: str) -> bool:
         """Handle one line; return True if it was a message, whose reply follows separately."""
@@ -72,7 +68,7 @@ class LineHandler:
         if reply is None or not reply.text:
             return
         try:
-            await self._surface.show(reply)
+            await self.surface.show(reply)
         except DeliveryError as error:
             log.warning("The reply to a command was not shown: %s", error)
 
@@ -99,12 +95,12 @@ class LineHandler:
                     return CommandReply(text=f"You are {name} already.")
                 note = f"You are **{name}** now. "
                 note += f"What {before.account} started goes on and waits for them."
-                await self._surface.show(Notice(note))
+                await self.surface.show(Notice(note))
                 await self.arrive(user)
                 return CommandReply(text="")
             case ("/yes" | "/all" | "/no") as command, number:
                 return await self._answer(command.removeprefix("/"), number)
-            case ("yes" | "all" | "no") as answer, "" if self._state.questions_of(
+            case ("yes" | "all" | "no") as answer, "" if self.state.questions_of(
                 self._user, answer
             ):
                 return await self._answer(answer, "")
@@ -117,9 +113,9 @@ class LineHandler:
                 return await self._hear(text)
 
     async def _answer(self, word: str, number: str) -> CommandReply:
-        asked = self._state.questions_of(self._user)
+        asked = self.state.questions_of(self._user)
         meant = [question for question in asked if question.id.endswith(number)]
-        fitting = [each for each in self._state.questions_of(self._user, word) if each in meant]
+        fitting = [each for each in self.state.questions_of(self._user, word) if each in meant]
         if len(fitting) > 1:
             return CommandReply(text=which_question(fitting, word), failed=True)
         if meant and not fitting:
@@ -127,20 +123,20 @@ class LineHandler:
         if not fitting and not number:
             return CommandReply(text="No question waits for your answer.", failed=True)
         confirmation_id = fitting[0].id if fitting else number
-        reply = await self._inbound.answer(self._user, confirmation_id, choice=word)
+        reply = await self.inbound.answer(self._user, confirmation_id, choice=word)
         if fitting or not reply.refused:
             # A refused answer to another user's question leaves that question open.
-            self._state.drop_question(confirmation_id)
+            self.state.drop_question(confirmation_id)
         return reply
 
     async def _stop(self) -> CommandReply | None:
         reply = await self._hear("/stop")
-        self._state.forget(place_of(self._user))
+        self.state.forget(place_of(self._user))
         return reply
 
     async def _hear(self, text: str) -> CommandReply | None:
         user, place = self._user, place_of(self._user)
-        busy = self._state.busy(user)
+        busy = self.state.busy(user)
         incoming = Incoming(
             event_id=str(uuid.uuid4()),
             user=user,
@@ -148,14 +144,14 @@ class LineHandler:
             place=place,
             text=text,
         )
-        reply = await self._inbound.receive(incoming)
+        reply = await self.inbound.receive(incoming)
         if reply is not None and not busy:
-            self._state.forget(place)
+            self.state.forget(place)
         if reply is not None and reply.answered:
-            self._state.drop_question(reply.answered)
+            self.state.drop_question(reply.answered)
         return reply
 
     @property
     def _user(self) -> Identity:
-        assert self._state.present is not None, "Nobody is at the prompt."
-        return self._state.present
+        assert self.state.present is not None, "Nobody is at the prompt."
+        return self.state.present

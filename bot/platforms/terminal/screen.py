@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TextIO
 
 from prompt_toolkit import PromptSession
@@ -38,10 +38,11 @@ FRAME_SHARE = 4
 TICK_SECONDS = 1.0
 
 
+@dataclass(eq=False)
 class Screen:
     """The surface for a user at an interactive terminal.
 
-    Args:
+    Attributes:
         state: The state of the terminal.
         completer: Completes commands and run ids.
         on_line: Called with every line that the user sends.
@@ -50,23 +51,19 @@ class Screen:
 
     can_ask = True
 
-    def __init__(
-        self,
-        state: TerminalState,
-        completer: Completer,
-        *,
-        on_line: Callable[[str], None],
-        on_interrupt: Callable[[], None],
-    ) -> None:
-        self._state = state
-        self._completer = completer
-        self._on_line = on_line
-        self._on_interrupt = on_interrupt
+    state: TerminalState
+    completer: Completer
+    _: KW_ONLY
+    on_line: Callable[[str], None]
+    on_interrupt: Callable[[], None]
+    _printer: Printer = field(init=False)
+    _dirty: asyncio.Event = field(default_factory=asyncio.Event)
+    _live: StyleAndTextTuples = field(default_factory=list)
+    _histories: dict[Identity, InMemoryHistory] = field(default_factory=dict)
+    _session: PromptSession[str] | None = None
+
+    def __post_init__(self) -> None:
         self._printer = Printer(self._compose)
-        self._dirty = asyncio.Event()
-        self._live: StyleAndTextTuples = []
-        self._histories: dict[Identity, InMemoryHistory] = {}
-        self._session: PromptSession[str] | None = None
 
     # --- the surface ----------------------------------------------------------------------------
 
@@ -113,7 +110,7 @@ class Screen:
         session = self._opened_session
         with suppress(EOFError):
             await session.prompt_async(
-                lambda: [*self._live, ("bold", prompt_of(self._state.present))],
+                lambda: [*self._live, ("bold", prompt_of(self.state.present))],
                 set_exception_handler=False,
             )
 
@@ -143,14 +140,14 @@ class Screen:
         @keys.add("c-c")
         @keys.add("<sigint>")
         def _interrupt(_: KeyPressEvent) -> None:
-            self._on_interrupt()
+            self.on_interrupt()
 
         @keys.add("escape", "enter")
         def _new_line(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
         session: PromptSession[str] = PromptSession(
-            completer=self._completer,
+            completer=self.completer,
             complete_while_typing=in_command,
             key_bindings=keys,
             reserve_space_for_menu=6,
@@ -161,9 +158,9 @@ class Screen:
 
     def _accept(self, buffer: Buffer) -> bool:
         """Send a line and keep the prompt open, so that no output appears between two prompts."""
-        if buffer.text.strip() and self._state.present is not None:
-            self.show(TypedLine(self._state.present, buffer.text))
-            self._on_line(buffer.text)
+        if buffer.text.strip() and self.state.present is not None:
+            self.show(TypedLine(self.state.present, buffer.text))
+            self.on_line(buffer.text)
         return False
 
     # --- drawing --------------------------------------------------------------------------------
@@ -171,14 +168,14 @@ class Screen:
     async def _paint(self) -> None:
         while True:
             with suppress(TimeoutError):
-                user = self._state.present
-                ticks = user and (self._state.busy(user) or self._state.cards_of(user))
+                user = self.state.present
+                ticks = user and (self.state.busy(user) or self.state.cards_of(user))
                 async with asyncio.timeout(TICK_SECONDS if ticks else None):
                     await self._dirty.wait()
             self._dirty.clear()
             started = time.perf_counter()
-            user, width = self._state.present, self._opened_session.output.get_size().columns
-            for reply in self._state.replies_of(user) if user else []:
+            user, width = self.state.present, self._opened_session.output.get_size().columns
+            for reply in self.state.replies_of(user) if user else []:
                 text = reply.text
                 if text != reply.drawn_text:
                     reply.drawn = await lay_out(text, width)
@@ -189,13 +186,13 @@ class Screen:
             await asyncio.sleep(max(FRAME_SECONDS, cost * FRAME_SHARE))
 
     def _compose(self) -> None:
-        user = self._state.present
+        user = self.state.present
         size = self._opened_session.output.get_size()
         region = ""
         if user is not None:
             # Half of the window remains for earlier output.
             height = max(3, size.rows // 2)
-            region = live_region(self._state, user, width=size.columns, height=height)
+            region = live_region(self.state, user, width=size.columns, height=height)
         self._live = to_formatted_text(ANSI(f"{region}\n")) if region else []
 
 

@@ -149,7 +149,7 @@ async def test_tools_know_whether_somebody_waits_for_the_work(
 
     model = ScriptedModel(asks_for(call("search")), says("Found."))
     agent = an_agent(model, a_tool("search", search), tasks=tasks)
-    agent._config = replace(agent._config, background=background)
+    agent.config = replace(agent.config, background=background)
     await agent.run(TASK)
 
     assert told == [background]
