@@ -126,16 +126,20 @@ class PendingOutlet:
         raise DeliveryError(NOT_OPEN)
 
     async def linked(self, link: str, request: ReadRequest) -> list[PastMessage]:
-        """Return the message of a link with the messages around it, oldest first."""
-        if self._outlet is None:
-            raise DeliveryError(NOT_OPEN)
-        return await self._outlet.linked(link, request)
+        """Fail, so that the message is read later.
+
+        Raises:
+            DeliveryError: Always.
+        """
+        raise DeliveryError(NOT_OPEN)
 
     async def search(self, query: str, request: ReadRequest) -> list[PastMessage]:
-        """Return the messages that fit a query, the best first."""
-        if self._outlet is None:
-            raise DeliveryError(NOT_OPEN)
-        return await self._outlet.search(query, request)
+        """Fail, so that the search is made later.
+
+        Raises:
+            DeliveryError: Always.
+        """
+        raise DeliveryError(NOT_OPEN)
 
 
 class _Undeliverable:
