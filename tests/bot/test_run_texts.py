@@ -53,6 +53,7 @@ COUNTED = [
 MANY = {
     ("bot/models/failures.py", "minutes"),
     ("bot/models/failures.py", "hours"),
+    ("bot/platforms/slack/checkup.py", "messages"),
     ("bot/platforms/terminal/texts.py", "questions"),
     ("skills/shell/watchdog.py", "files"),
     ("bot/subagents/asking.py", "calls"),
