@@ -21,7 +21,7 @@ from bot.platforms.base import (
     not_noted,
 )
 from bot.platforms.messages import PastMessage
-from bot.platforms.reading import ReadRequest
+from bot.platforms.reading import NOT_FOUND, ReadRequest
 from bot.values import Identity, Place, RunStatus
 from tests.fakes.patience import PATIENCE_SECONDS, Pulse
 
@@ -248,6 +248,8 @@ class FakeOutlet:
         self.requests.append((link, request))
         if self.unreadable is not None:
             raise self.unreadable
+        if link not in self.elsewhere:
+            raise DeliveryError(NOT_FOUND, permanent=True)
         return self.elsewhere[link][: request.limit]
 
     async def search(self, query: str, request: ReadRequest) -> list[PastMessage]:
