@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
 from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
@@ -268,26 +269,9 @@ class History:
         """
         _, installed = await self._clients.find(place.workspace)
         oldest = f"{after.timestamp():.6f}" if isinstance(after, datetime) else after
-        method: Method = AsyncWebClient.conversations_history
-        asked: dict[str, Any] = {"channel": place.channel, "limit": PAGE}
-        if place.thread:
-            method, asked["ts"] = AsyncWebClient.conversations_replies, place.thread
-        if oldest:
-            asked["oldest"] = oldest
-        found: list[Json] = []
-        for _ in range(MAX_PAGES):
-            response = await self._sender.ask(place.workspace, method, **asked)
-            found += response.get("messages") or ()
-            asked["cursor"] = (response.get("response_metadata") or {}).get("next_cursor")
-            # Slack returns a channel newest first and a thread oldest first: the last page of a
-            # thread contains its newest messages.
-            if not asked["cursor"] or (not place.thread and len(found) >= limit):
-                break
+        found = await self._messages(place, enough=limit, oldest=oldest or None)
         # Slack returns a thread with its first message, regardless of `oldest`.
         new = [each for each in found if not oldest or float(each["ts"]) > float(oldest)]
-        # A deleted message with replies stays in its place without content.
-        new = [each for each in new if each.get("subtype") != "tombstone"]
-        new.sort(key=lambda each: float(each["ts"]))
         read = new[-limit:]
         if opening and place.thread:
             first = (each for each in found if each["ts"] == place.thread and each not in read)
@@ -306,32 +290,46 @@ class History:
             DeliveryError: The messages cannot be read.
         """
         _, installed = await self._clients.find(place.workspace)
-        asked: dict[str, Any] = {"channel": place.channel, "limit": PAGE}
-        thread = place.thread or message
-        found: list[Json] = []
-        for _ in range(MAX_PAGES):
-            response = await self._sender.ask(
-                place.workspace, AsyncWebClient.conversations_replies, ts=thread, **asked
-            )
-            found += response.get("messages") or ()
-            asked["cursor"] = (response.get("response_metadata") or {}).get("next_cursor")
-            if not asked["cursor"]:
-                break
+        there = replace(place, thread=place.thread or message)
+        found = await self._messages(there)
         if len(found) == 1 and not place.thread:
-            thread, asked = "", {"channel": place.channel, "limit": min(limit, PAGE)}
-            response = await self._sender.ask(
-                place.workspace,
-                AsyncWebClient.conversations_history,
-                latest=message,
-                inclusive=True,
-                **asked,
+            there = place
+            found = await self._messages(
+                there, enough=limit, limit=min(limit, PAGE), latest=message, inclusive=True
             )
-            found = list(response.get("messages") or ())
-        found.sort(key=lambda each: float(each["ts"]))
         index = next((at for at, each in enumerate(found) if each["ts"] == message), 0)
         start = max(0, min(index - limit // 2, len(found) - limit))
-        there = replace(place, thread=thread)
         return [await self._past(each, there, installed) for each in found[start : start + limit]]
+
+    async def _messages(
+        self, place: Place, *, enough: float = inf, limit: int = PAGE, **asked: Any
+    ) -> list[Json]:
+        """Return the messages of a thread or a channel, oldest first, without deleted ones.
+
+        Args:
+            place: The thread, or the channel without its threads.
+            enough: The number of messages of a channel after which no further page is read.
+            limit: The most messages in one page.
+            asked: Further arguments of the request.
+
+        Raises:
+            DeliveryError: The messages cannot be read.
+        """
+        method: Method = AsyncWebClient.conversations_history
+        if place.thread:
+            method, asked["ts"] = AsyncWebClient.conversations_replies, place.thread
+        asked |= {"channel": place.channel, "limit": limit}
+        found: list[Json] = []
+        pages = self._sender.pages(place.workspace, method, "messages", most=MAX_PAGES, **asked)
+        async for page, _ in pages:
+            found += page
+            # Slack returns a channel newest first and a thread oldest first: the last page of a
+            # thread contains its newest messages.
+            if not place.thread and len(found) >= enough:
+                break
+        # A deleted message with replies stays in its place without content.
+        standing = [each for each in found if each.get("subtype") != "tombstone"]
+        return sorted(standing, key=lambda each: float(each["ts"]))
 
     async def _past(self, message: Json, place: Place, installed: Installed) -> PastMessage:
         ts, text = str(message["ts"]), str(message.get("text") or "")

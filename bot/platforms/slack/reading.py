@@ -198,10 +198,7 @@ class SlackReader:
         try:
             return await self._sender.ask(here.workspace, method, **arguments)
         except RefusedError as error:
-            text = NOT_FOUND
-            if error.code == "missing_scope":
-                text = NO_SCOPES.format(scopes=READ_SCOPES)
-            raise DeliveryError(text, permanent=True) from error
+            raise _not_told(error) from error
 
     async def _is_full_member(self, here: Place, account: str) -> bool:
         """Return True for a member of the workspace, who may read every public channel."""
@@ -246,15 +243,21 @@ class SlackReader:
         self, here: Place, method: Method, name: str, **arguments: Any
     ) -> list[Any] | None:
         """Return all items of a list; `None` if it has more than `MAX_PAGES` pages."""
-        found: list[Any] = []
-        cursor = ""
-        for _ in range(MAX_PAGES):
-            answer = await self._ask(here, method, limit=PEOPLE, cursor=cursor, **arguments)
-            found += answer.get(name) or ()
-            cursor = (answer.get("response_metadata") or {}).get("next_cursor") or ""
-            if not cursor:
-                return found
-        return None
+        asked = {"most": MAX_PAGES, "limit": PEOPLE, **arguments}
+        try:
+            pages = self._sender.pages(here.workspace, method, name, **asked)
+            listed = [each async for each in pages]
+        except RefusedError as error:
+            raise _not_told(error) from error
+        _, more = listed[-1]
+        return None if more else [item for page, _ in listed for item in page]
+
+
+def _not_told(error: RefusedError) -> DeliveryError:
+    """Return the error for the user if Slack does not tell who may read something."""
+    missing = error.code == "missing_scope"
+    text = NO_SCOPES.format(scopes=READ_SCOPES) if missing else NOT_FOUND
+    return DeliveryError(text, permanent=True)
 
 
 def _is_shared(channel: Json) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -114,6 +114,30 @@ class Sender:
             if fresh is None:
                 raise
         return await made(method(fresh.client, **arguments))
+
+    async def pages(
+        self, workspace: str, method: Method, name: str, *, most: int, **arguments: Any
+    ) -> AsyncIterator[tuple[list[Any], bool]]:
+        """Yield the pages of a list, each with whether another one follows.
+
+        Args:
+            workspace: The workspace.
+            method: A method of the Web API that takes a cursor.
+            name: The field of the answer that has the items.
+            most: The most pages.
+            arguments: The further arguments of the method.
+
+        Raises:
+            RefusedError: Slack refuses the request permanently.
+            DeliveryError: The request failed and may succeed later.
+        """
+        cursor = None
+        for _ in range(most):
+            answer = await self.ask(workspace, method, cursor=cursor, **arguments)
+            cursor = (answer.get("response_metadata") or {}).get("next_cursor")
+            yield list(answer.get(name) or ()), bool(cursor)
+            if not cursor:
+                return
 
     async def _send(
         self, place: Place, draft: Draft, method: Method, **where: object

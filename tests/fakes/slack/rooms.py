@@ -92,7 +92,10 @@ class Rooms:
 
     def replies(self, ask: Ask) -> Json:
         channel = self._joined(ask)
-        root = self.world.message(channel, ask.args.get("ts")).root_ts
+        asked = channel.messages.get(str(ask.args.get("ts")))
+        if asked is None or not _stands(asked):
+            raise SlackError("message_not_found")
+        root = asked.root_ts
         found = [m for m in self._standing(channel) if m.root_ts == root]
         if not found:
             raise SlackError("thread_not_found")
@@ -183,7 +186,12 @@ class Rooms:
         return self.world.channel(ask.args.get("channel"), ask.grant)
 
     def _standing(self, channel: Channel) -> list[Message]:
-        return [message for message in channel.messages.values() if not message.deleted]
+        return [message for message in channel.messages.values() if _stands(message)]
+
+
+def _stands(message: Message) -> bool:
+    """Return whether a message is in lists: a deleted one only as the tombstone of its thread."""
+    return not message.deleted or message.subtype == "tombstone"
 
 
 def _is_after(message: Message, ask: Ask) -> bool:

@@ -276,6 +276,22 @@ async def test_a_message_that_is_gone_is_not_found(office: Office) -> None:
         await office.linked(said)
 
 
+async def test_a_deleted_message_with_replies_is_not_found(office: Office) -> None:
+    said = await office.channel("news", text="The code is 1234.")
+    replies = [
+        await office.at.fake.say(office.at.bob, said.channel, text, thread=said)
+        for text in ("one", "two")
+    ]
+    await office.at.fake.delete(said)
+
+    with pytest.raises(DeliveryError, match=NOT_FOUND):
+        await office.linked(said)
+    assert await office.linked(replies[0]) == ["one", "two"]
+    there = Place("slack", office.at.fake.team.id, said.channel.id, said.ts)
+    past = await office.at.outlet.history(there, "", 10, opening=True)
+    assert [each.text for each in past] == ["one", "two"]
+
+
 async def test_a_search_tells_where_each_message_stands(office: Office) -> None:
     said = await office.channel("news")
 
