@@ -140,7 +140,7 @@ class TurnQueue:
             if incoming.search_token:
                 await users.set_search_token(tx, incoming.user.key, incoming.search_token)
             conversation_id = await conversations.find_or_open(tx, incoming.user, place, now, mode)
-            if place.message:
+            if place.message and not is_private(place):
                 await conversations.unhear(tx, conversation_id, place.message)
             message_id = await conversations.say(
                 tx,
@@ -152,7 +152,8 @@ class TurnQueue:
                 foreign=quotes(text),
                 by=await attribution(tx, conversation_id, incoming, shared=mode.shared),
             )
-            await self._tell_others(tx, incoming, conversation_id)
+            if not (mode.shared or is_private(place)) and self.sharing.reads_above:
+                await self._tell_others(tx, incoming, conversation_id)
             if mode.shared and kind == "message" and not incoming.files:
                 waiting = await turns.joinable(tx, conversation_id, incoming.user)
                 if waiting is not None and await turns.join(tx, waiting.id, message_id, place):
@@ -190,8 +191,6 @@ class TurnQueue:
     async def _tell_others(self, tx: Transaction, incoming: Incoming, but: str) -> None:
         """Store a message to the bot in the conversations that other users have in its place."""
         place = incoming.place
-        if is_private(place) or self.sharing.at(place).shared or not self.sharing.reads_above:
-            return
         for other in await conversations.open_at(tx, place, shared=False):
             if other != but and await conversations.hold(tx, other):
                 if place.message:

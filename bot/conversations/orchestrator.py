@@ -31,8 +31,6 @@ from db.database import Database
 MAX_MESSAGE = 50_000
 #: A message of one of these words stops the answer in progress.
 STOP_WORDS = frozenset({"stop", "halt", "cancel"})
-#: Age up to which stored messages are compared with those of the platform after a gap.
-COMPARED = timedelta(days=2)
 #: Longest time for which a platform may still show that an answer is in progress.
 LATELY = timedelta(hours=1)
 #: A missed message waits while this process works on this many turns or more.
@@ -205,8 +203,8 @@ class Orchestrator:
 
     async def overhear(self, incoming: Incoming, *, by_bot: bool = False) -> bool:
         """Store a message that is not for the bot, as context; return True if it is stored."""
-        text = plain(incoming.text, limit=None).strip()[:MAX_MESSAGE]
-        return await self.queue.overhear(replace(incoming, text=text), by_bot=by_bot)
+        heard = replace(incoming, text=_stored_text(incoming.text))
+        return await self.queue.overhear(heard, by_bot=by_bot)
 
     async def changed(self, place: Place, text: str | None) -> None:
         """Store the edited text of a message, or delete the message for `None`.
@@ -214,7 +212,7 @@ class Orchestrator:
         A turn that has begun continues with the text that it has read. One that has not begun is
         withdrawn with its message. Where no context is wanted, no edit brings words of others.
         """
-        new = None if text is None else plain(text, limit=None).strip()[:MAX_MESSAGE]
+        new = None if text is None else _stored_text(text)
         deleted = []
         async with self.database.transaction() as tx:
             for copy in await edits.copies(tx, place):
@@ -237,17 +235,17 @@ class Orchestrator:
         numbers = [number for each in found if (number := _number(each)) is not None]
         if not numbers:
             return
-        async with self.database.snapshot() as tx:
-            stored = await edits.held(tx, place, since=self.now() - COMPARED)
-        for each in stored:
+        oldest, newest = min(numbers), max(numbers)
+        since = min(each.sent_at for each in messages) - MARGIN
+        for each in await self.database.read(edits.held, place, since=since):
             at, number = replace(place, message=each.reference), _number(each.reference)
             there = found.get(each.reference)
             if there is None:
                 # The message that opened a thread may stand outside of it.
                 opening = each.reference == place.thread
-                if number is not None and min(numbers) < number < max(numbers) and not opening:
+                if number is not None and oldest < number < newest and not opening:
                     await self.changed(at, None)
-            elif there.edited and there.text.strip() and there.text.strip() != each.text:
+            elif there.edited and _stored_text(there.text) not in {"", each.text}:
                 await self.changed(at, there.text)
 
     async def overview(self, user: Identity) -> Overview:
@@ -282,6 +280,11 @@ class Orchestrator:
             for run in found
             if command is None or command.fits(run.status, run.id in undelivered)
         ][:MOST_CHOICES]
+
+
+def _stored_text(text: str) -> str:
+    """Return the text of a message that is not answered, as it is stored."""
+    return plain(text, limit=None).strip()[:MAX_MESSAGE]
 
 
 def _number(message_id: str) -> Decimal | None:

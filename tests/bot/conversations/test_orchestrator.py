@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -29,7 +29,7 @@ from tests.bot.conversations.hearing import Process, message, opened
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored, room
 
-START = datetime(2026, 11, 22, 12, tzinfo=UTC)
+START = FakeClock()()
 TABLES = (conversations, messages, seen_events, turns, users)
 
 
