@@ -13,22 +13,18 @@ class UsageRow(Protocol):
     @property
     def input_tokens(self) -> int:
         """Input tokens, those of the cache included."""
-        ...
 
     @property
     def cached_tokens(self) -> int:
         """Input tokens that were read from a cache."""
-        ...
 
     @property
     def output_tokens(self) -> int:
         """Output tokens."""
-        ...
 
     @property
     def cost(self) -> int | None:
         """Micro-dollars; `None` if a call had no price."""
-        ...
 
 
 def usage_of(row: UsageRow, *, discount: int = 0) -> Usage:

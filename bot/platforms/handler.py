@@ -41,7 +41,6 @@ class InboundHandler(Protocol):
             place: The place.
             messages: Its newest messages since a time, without gaps, oldest first.
         """
-        ...
 
     async def missed(self, platform: str, listener: str) -> Missed | None:
         """Return the places to read after a gap of a connection; `None` without a gap."""

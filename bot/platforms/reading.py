@@ -54,7 +54,6 @@ class MessageReader(Protocol):
         Raises:
             DeliveryError: The place cannot be read now; permanent if it can never be read.
         """
-        ...
 
     async def linked(self, link: str, request: ReadRequest) -> list[PastMessage]:
         """Return the message of a link with the messages around it, oldest first.
@@ -65,7 +64,6 @@ class MessageReader(Protocol):
             DeliveryError: The link is invalid, the message cannot be read, or the user or the
                 readers of the place of the request may not read it.
         """
-        ...
 
     async def search(self, query: str, request: ReadRequest) -> list[PastMessage]:
         """Return the messages that fit a query, the best first.
@@ -73,7 +71,6 @@ class MessageReader(Protocol):
         Raises:
             DeliveryError: The platform has no search for bots, or none here and now.
         """
-        ...
 
 
 class PlaceOnly:

@@ -210,20 +210,13 @@ class Sender:
         Raises:
             DeliveryError: The messages cannot be read.
         """
-        there = self.client.get_partial_messageable(
-            _number(channel), guild_id=_number(guild) if guild else None
-        )
         since: datetime | discord.Object | None
         since = after if isinstance(after, datetime) else None
         if isinstance(after, str) and after:
             since = discord.Object(_number(after))
 
-        async def read() -> list[discord.Message]:
-            # With `after` alone the library would return the oldest messages.
-            found = there.history(limit=most, after=since, oldest_first=False)
-            return [each async for each in found]
-
-        return await self.ask(read)
+        # With `after` alone the library would return the oldest messages.
+        return await self._history(channel, guild, limit=most, after=since, oldest_first=False)
 
     async def around(self, channel: str, message_id: str, most: int) -> list[discord.Message]:
         """Return the messages around one of a channel or thread, which is among them if it exists.
@@ -231,12 +224,16 @@ class Sender:
         Raises:
             DeliveryError: The messages cannot be read.
         """
-        there = self.client.get_partial_messageable(_number(channel))
         middle = discord.Object(_number(message_id))
+        return await self._history(channel, "", limit=max(2, min(most, 100)), around=middle)
+
+    async def _history(self, channel: str, guild: str, **asked: Any) -> list[discord.Message]:
+        there = self.client.get_partial_messageable(
+            _number(channel), guild_id=_number(guild) if guild else None
+        )
 
         async def read() -> list[discord.Message]:
-            found = there.history(limit=max(2, min(most, 100)), around=middle)
-            return [each async for each in found]
+            return [each async for each in there.history(**asked)]
 
         return await self.ask(read)
 

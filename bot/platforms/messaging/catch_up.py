@@ -45,14 +45,12 @@ class CatchUpSource(Protocol):
 
     async def connected(self) -> bool:
         """Return True if events arrive now."""
-        ...
 
     def with_news(self, places: Sequence[Place], since: datetime) -> list[Place]:
         """Return the places with messages since a given time, the latest first.
 
         A place without information from the platform counts as a place with messages.
         """
-        ...
 
     async def receive_missed(self, message: PastMessage) -> bool:
         """Handle a message for the bot, unless it was received already.
@@ -63,7 +61,6 @@ class CatchUpSource(Protocol):
         Raises:
             BotError: The message could not be stored.
         """
-        ...
 
 
 class CatchUp:
