@@ -228,7 +228,7 @@ class FakeOutlet:
     async def history(
         self, place: Place, after: datetime | str, limit: int, *, opening: bool = False
     ) -> list[PastMessage]:
-        """Return what the test has put there."""
+        """Return the messages of `past` in this place."""
         if self.silent:
             await asyncio.Event().wait()
         if self.unreadable is not None:
@@ -244,7 +244,7 @@ class FakeOutlet:
         return [*first, *there[-limit:]]
 
     async def linked(self, link: str, request: ReadRequest) -> list[PastMessage]:
-        """Return what the test has put under a link."""
+        """Return the messages of `elsewhere` under a link."""
         self.requests.append((link, request))
         if self.unreadable is not None:
             raise self.unreadable
@@ -253,7 +253,7 @@ class FakeOutlet:
         return self.elsewhere[link][: request.limit]
 
     async def search(self, query: str, request: ReadRequest) -> list[PastMessage]:
-        """Return what the test has put elsewhere with the words of a query."""
+        """Return the messages of `elsewhere` that hold a query."""
         self.requests.append((query, request))
         if self.unreadable is not None:
             raise self.unreadable

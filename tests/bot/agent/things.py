@@ -145,7 +145,7 @@ def texts_of(results: Sequence[ToolResult]) -> list[str]:
 
 
 def told(request: ModelRequest) -> str:
-    """Return what the runtime and people say at the end of a request."""
+    """Return the texts of the runtime and of users at the end of a request."""
     match request.messages[-1]:
         case ToolResults(note=note):
             return note

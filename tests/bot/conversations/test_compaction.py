@@ -1,4 +1,4 @@
-"""Which messages are summarised, and what a model reads in place of them."""
+"""A long history is summarised in one go, and a model reads the summary in its place."""
 
 from collections.abc import Sequence
 

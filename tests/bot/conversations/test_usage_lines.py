@@ -1,4 +1,4 @@
-"""How tokens and costs are shown, and written to a file."""
+"""Tokens and costs are shown in dollars by kind, and are written to a CSV file."""
 
 import csv
 import io

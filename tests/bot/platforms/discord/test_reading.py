@@ -1,4 +1,4 @@
-"""What a user reads of other channels through the bot is what this user may read on Discord."""
+"""The bot reads other channels for a user with the rights that this user has on Discord."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a user reads of other channels through the bot is what this user may read on Slack."""
+"""The bot reads other channels for a user with the rights that this user has on Slack."""
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ class Office:
         return [each.text for each in found]
 
     async def found(self, place: Place | None = None) -> list[PastMessage]:
-        """Return what a search finds."""
+        """Return the messages that a search for "key" finds."""
         request = replace(self.request(place), search_token=f"{self.at.alice.id}.1.search")
         return await self.at.outlet.search("key", request)
 
