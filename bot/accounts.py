@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
+from bot.config.live import LiveConfig
 from bot.config.model import Config
 from bot.conversations.access import spelled
 from bot.conversations.personal_copies import PersonalCopies, SavedCopies
@@ -17,6 +18,7 @@ from bot.platforms.base import Outlet
 from bot.platforms.catalog import PLATFORMS
 from bot.run_texts import counted
 from bot.subagents.active import ActiveRuns
+from bot.subagents.limits import SubagentSettings
 from bot.values import Clock, Identity, utc_now
 from db import workers
 from db.database import Database
@@ -28,7 +30,7 @@ FORMS = "discord:1234, slack:T012345:U012345, or terminal:alice"
 
 
 def personal_copies(
-    config: Config,
+    config: LiveConfig,
     database: Database,
     outlets: Mapping[str, Outlet],
     active: Sequence[ActiveRuns],
@@ -37,16 +39,20 @@ def personal_copies(
     """Return the sender of copies of a bot, which deletes as well.
 
     Args:
-        config: The configuration, which has been checked.
+        config: The configuration in force.
         database: The database.
         outlets: The outlets by the name of their platform.
         active: The runs and turns at work in this process.
         now: The clock.
     """
-    saved = SavedCopies(Path(config.skills.data_folder).parent / "exports")
+    saved = SavedCopies(Path(config().skills.data_folder).parent / "exports")
     stores = [*(module.personal(config) for module in discovery.imported("personal")), saved]
     data = PersonalData(
-        database=database, stores=stores, settings=config.subagents, active=active, now=now
+        database=database,
+        stores=stores,
+        settings=config.live(SubagentSettings),
+        active=active,
+        now=now,
     )
     return PersonalCopies(data=data, outlets=outlets, saved=saved)
 
@@ -139,7 +145,7 @@ async def _found(config: Config, database: Database | None, user: Identity) -> P
     nothing = NotFoundError(f"Nothing is stored about {spelled(user)}. Accounts look like {FORMS}.")
     if database is None:
         raise nothing
-    data = personal_copies(config, database, {}, (), utc_now).data
+    data = personal_copies(LiveConfig(config), database, {}, (), utc_now).data
     alive = await database.read(workers.alive, DEAD_AFTER)
     data = replace(data, at_work=lambda: bool(alive))
     if not await data.is_known(user):

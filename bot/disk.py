@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import Field
 
 from bot.errors import ToolError
-from bot.values import Settings
+from bot.values import Live, Settings
 
 
 class DiskSettings(Settings):
@@ -39,7 +39,7 @@ class DiskReserve:
             allowed.
     """
 
-    settings: DiskSettings = field(default_factory=DiskSettings)
+    settings: Live[DiskSettings] = field(default_factory=DiskSettings)
     folders: Sequence[Path] = ()
     _promises: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
     _lock: threading.Lock = field(
@@ -71,12 +71,13 @@ class DiskReserve:
         Raises:
             DiskFullError: A disk would have less space left than its reserve.
         """
+        settings = self.settings()
         for folder in self.folders:
             path = folder.absolute()
             there = next(each for each in (path, *path.parents) if each.exists())
             found = os.statvfs(there)
-            share = self.settings.reserve_percent / 100
-            reserve = min(self.settings.reserve_bytes, int(found.f_blocks * found.f_frsize * share))
+            share = settings.reserve_percent / 100
+            reserve = min(settings.reserve_bytes, int(found.f_blocks * found.f_frsize * share))
             if found.f_bavail * found.f_frsize - needed - sum(self._promises) < reserve:
                 raise DiskFullError(
                     "The disk of this machine is nearly full. Its last "

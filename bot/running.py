@@ -4,7 +4,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from bot.config.model import Config
+from bot.config.live import LiveConfig
 from bot.conversations.announcements import Announcements
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.upkeep import Upkeep
@@ -29,7 +29,7 @@ HAND_OVER_SECONDS = 1.5
 class Bot:
     """A running bot: the parts that its processes need."""
 
-    config: Config
+    config: LiveConfig
     tasks: Tasks
     database: Database
     engine: Engine

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
@@ -42,13 +42,21 @@ class Settings(BaseModel):
         hide_input_in_errors=True,
     )
 
+    def __call__(self) -> Self:
+        """Return itself: a fixed group stands in for a live one."""
+        return self
+
 
 Section = TypeVar("Section", bound=Settings)
 Named = TypeVar("Named")
 
 
+#: Returns the settings in force now. Parts call it at each use and keep no copy.
+Live = Callable[[], Section]
+
+
 class Sections(Protocol):
-    """The sections of a configuration, by their class."""
+    """The sections of the configuration in force, by their class."""
 
     def section(self, kind: type[Section]) -> Section:
         """Return the section of this class."""

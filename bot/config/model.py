@@ -1,6 +1,7 @@
 """Everything that `config.yaml` may set: the core's sections, and those of the skills."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, SecretStr, create_model, model_validator
@@ -8,10 +9,10 @@ from pydantic import Field, SecretStr, create_model, model_validator
 from bot.agent.permissions import PermissionSettings
 from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSettings
 from bot.conversations.access import AccessSettings
-from bot.conversations.files import AttachmentSettings, FileSettings
+from bot.conversations.files import FileSettings
 from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.sharing import ConversationSettings
-from bot.disk import DiskReserve, DiskSettings
+from bot.disk import DiskSettings
 from bot.models.catalog import ModelSettings
 from bot.net.settings import FetchSettings
 from bot.platforms.catalog import PLATFORMS
@@ -105,15 +106,10 @@ class CoreConfig(Settings):
         return self
 
     @property
-    def reserve(self) -> DiskReserve:
-        """The disk space that is reserved from files of users."""
+    def folders(self) -> tuple[Path, ...]:
+        """The folders with files of users, and that of the database."""
         folders = [folder for each in self.of_skills for folder in each.folders]
-        return DiskReserve(self.disk, (*folders, *self.database.folders))
-
-    @property
-    def attachments(self) -> AttachmentSettings:
-        """The settings for attachments, with the disk reserve."""
-        return AttachmentSettings(self.files, self.reserve)
+        return (*folders, *self.database.folders)
 
     @property
     def secrets(self) -> frozenset[str]:

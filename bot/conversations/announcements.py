@@ -11,10 +11,11 @@ from math import inf
 from bot.errors import DeliveryError, NotPresentError
 from bot.events import AnnouncementDue
 from bot.platforms.base import Announcement, Delivered, OutgoingFile, Outlet
+from bot.subagents.limits import SubagentSettings
 from bot.subagents.requests import notify_of
 from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, Place, Stopper
+from bot.values import Clock, Identity, Live, Place, Stopper
 from db import outbox, run_files, runs, users
 from db.database import Database, Transaction, patiently
 from db.outbox import OutboxEntry
@@ -42,8 +43,7 @@ class Announcements:
     counts as possibly delivered: it is sent at most once more, marked as a possible duplicate.
 
     Attributes:
-        together: Whether the results of the runs that a turn started are sent in one message.
-        present: The time after a user's last words in which a result does not ping the user.
+        settings: The settings of runs.
         under_way: The keys of the items that this process claims or sends.
     """
 
@@ -52,8 +52,7 @@ class Announcements:
     tasks: Tasks
     worker_id: str
     now: Clock
-    together: bool = True
-    present: timedelta = timedelta()
+    settings: Live[SubagentSettings] = field(default_factory=SubagentSettings)
     under_way: set[str] = field(default_factory=set)
 
     def on_due(self, event: AnnouncementDue) -> None:
@@ -89,7 +88,8 @@ class Announcements:
             True if it arrived, and the items of which files are left.
         """
         async with self.database.transaction() as tx:
-            items = await outbox.claim(tx, key, self.worker_id, self.now(), together=self.together)
+            together = self.settings().joined
+            items = await outbox.claim(tx, key, self.worker_id, self.now(), together=together)
             if not items:
                 return False, []
             # Before the commit: a claimed item that is not under way counts as forgotten.
@@ -137,7 +137,7 @@ class Announcements:
         owner = await users.get(tx, user)
         if all(notify_of(run, owner) == "silent" for run in reported):
             return True
-        since = self.now() - self.present
+        since = self.now() - timedelta(seconds=self.settings().present_seconds)
         return bool(conversation_id) and await users.spoke_since(tx, user, conversation_id, since)
 
     async def _send(self, items: Sequence[OutboxEntry], send: Send) -> Delivered | None:
@@ -210,7 +210,8 @@ class Announcements:
         now = self.now()
         async with self.database.transaction() as tx:
             await outbox.release_held_before(tx, now - HELD_AT_MOST, now)
-            keys = await outbox.due(tx, list(self.outlets), now, together=self.together)
+            together = self.settings().joined
+            keys = await outbox.due(tx, list(self.outlets), now, together=together)
         for key in keys:
             self.on_due(AnnouncementDue(key=key))
 

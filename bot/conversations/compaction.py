@@ -22,7 +22,7 @@ from bot.errors import ModelError
 from bot.masking import without_secrets
 from bot.models.base import Model, ModelRequest
 from bot.subagents.run_factory import opaque
-from bot.values import Clock, inbox_path
+from bot.values import Clock, Live, inbox_path
 from db import history as stored
 from db import turns
 from db.conversations import StoredMessage
@@ -54,7 +54,7 @@ class Compaction:
 
     database: Database
     main: Callable[[str], tuple[Model, str]]
-    settings: AgentSettings
+    settings: Live[AgentSettings]
     now: Clock
 
     def is_due(self, history: Sequence[Message]) -> bool:
@@ -63,7 +63,7 @@ class Compaction:
 
     @property
     def _limit(self) -> int:
-        return int(min(MOST_TOKENS, self.settings.context_tokens * self.settings.compact_at))
+        return int(min(MOST_TOKENS, self.settings().context_tokens * self.settings().compact_at))
 
     async def shrink(
         self, turn: Turn, history: Sequence[tuple[StoredMessage, Sequence[Message]]]

@@ -15,7 +15,7 @@ from bot.errors import DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, Place, Role, new_sortable_id
+from bot.values import Clock, Identity, Live, Place, Role, new_sortable_id
 from db import commands as stored
 from db import conversations, users
 from db.commands import StoredCommand
@@ -53,7 +53,7 @@ class DurableCommands:
     tasks: Tasks
     worker_id: str
     tell: Callable[[Place, Identity, str], None]
-    sharing: ConversationSettings
+    sharing: Live[ConversationSettings]
     now: Clock
     _under_way: set[str] = field(default_factory=set)
 
@@ -65,7 +65,7 @@ class DurableCommands:
 
         async def put(tx: Transaction) -> StoredCommand:
             await users.ensure_user(tx, incoming.user, incoming.user_name, self.now())
-            user, place, mode = incoming.user, incoming.place, self.sharing.at(incoming.place)
+            user, place, mode = incoming.user, incoming.place, self.sharing().at(incoming.place)
             conversation_id = (
                 await conversations.find_or_open(tx, user, place, self.now(), mode)
                 if opens
@@ -157,7 +157,7 @@ class DurableCommands:
                 typed=True,
                 conversation_id=command.conversation_id,
                 command_id=command.id,
-                shared=self.sharing.at(command.place).shared,
+                shared=self.sharing().at(command.place).shared,
             ),
         )
 

@@ -13,7 +13,7 @@ from bot.conversations.file_kinds import Claim, claimed_kind, document_type, ima
 from bot.disk import DiskFullError, DiskReserve
 from bot.errors import DeliveryError
 from bot.platforms.messages import Attachment, Quoted
-from bot.values import File, Settings
+from bot.values import File, Live, Settings
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class FileSettings(Settings):
 class AttachmentSettings:
     """The settings of attached files, and the disk space that attachments must leave free."""
 
-    files: FileSettings
+    files: Live[FileSettings]
     reserve: DiskReserve
 
 

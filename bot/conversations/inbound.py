@@ -27,7 +27,7 @@ from bot.errors import NotAllowedError
 from bot.events import EventBus, FilesAttached, TurnWaiting
 from bot.platforms.base import CommandReply, Incoming
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, Place, Role
+from bot.values import Clock, Identity, Live, Place, Role
 from db import conversations, steps, turns, users
 from db import files as stored_files
 from db.database import Database, Transaction
@@ -111,7 +111,7 @@ class TurnQueue:
     tasks: Tasks
     notices: Notices
     attachments: AttachmentSettings
-    sharing: ConversationSettings
+    sharing: Live[ConversationSettings]
     events: EventBus
     now: Clock
 
@@ -131,7 +131,7 @@ class TurnQueue:
         Returns:
             The refusal of a message of which nothing could be accepted; `None` for any other.
         """
-        place, now, mode = incoming.place, self.now(), self.sharing.at(incoming.place)
+        place, now, mode = incoming.place, self.now(), self.sharing().at(incoming.place)
         text = incoming.text if kind == "message" else ONLY_A_MENTION
         notes = not_read_yet(incoming.files).notes if incoming.files else ()
 
@@ -152,7 +152,7 @@ class TurnQueue:
                 foreign=quotes(text),
                 by=await attribution(tx, conversation_id, incoming, shared=mode.shared),
             )
-            if not (mode.shared or is_private(place)) and self.sharing.reads_above:
+            if not (mode.shared or is_private(place)) and self.sharing().reads_above:
                 await self._tell_others(tx, incoming, conversation_id)
             if mode.shared and kind == "message" and not incoming.files:
                 waiting = await turns.joinable(tx, conversation_id, incoming.user)
@@ -174,7 +174,7 @@ class TurnQueue:
             if incoming.said_at is not None:
                 await turns.set_sent_at(tx, turn_id, incoming.said_at)
             if incoming.files:
-                fetching = timedelta(seconds=self.attachments.files.fetch_seconds)
+                fetching = timedelta(seconds=self.attachments.files().fetch_seconds)
                 await turns.hold(tx, turn_id, now + fetching + HELD_BESIDE)
             starts = await turns.claim_next(tx, conversation_id, now)
             return _Queued(message_id, conversation_id, turn_id, starts)
@@ -203,10 +203,10 @@ class TurnQueue:
         Returns:
             True if it is stored, now or before; False if there is no such conversation.
         """
-        place, shared = incoming.place, self.sharing.at(incoming.place).shared
+        place, shared = incoming.place, self.sharing().at(incoming.place).shared
         if is_private(place) or not (incoming.text or incoming.quoted or incoming.files):
             return False
-        if not self.sharing.reads_above:
+        if not self.sharing().reads_above:
             if not shared:
                 return False
             # Who has spoken decides whether the bot is meant; the words are not stored.
@@ -229,7 +229,7 @@ class TurnQueue:
 
     async def _add_files(self, incoming: Incoming, queued: _Queued) -> CommandReply | None:
         """Fetch and store the files of a message, and release its turn or withdraw it."""
-        taken = await take(incoming.files, self.attachments.files, self.attachments.reserve)
+        taken = await take(incoming.files, self.attachments.files(), self.attachments.reserve)
         nothing = not (incoming.text or incoming.quoted or taken.files)
         async with self.database.transaction() as tx:
             if await conversations.get(tx, queued.message_id) is None:
@@ -246,7 +246,7 @@ class TurnQueue:
         self._start(starts, incoming.place.platform)
         if taken.files:
             user, place = incoming.user, incoming.place
-            owner = place.files_key if self.sharing.at(place).shared else user.key
+            owner = place.files_key if self.sharing().at(place).shared else user.key
             self.events.publish(
                 FilesAttached(message_id=queued.message_id, user=user, place=place, files_of=owner)
             )

@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 
 from bot.agent.plain import plain, quotes
 from bot.agent.sanitizer import one_line
+from bot.agent.settings import AgentSettings
 from bot.conversations.access import AccessSettings, is_blocked, is_private, spelled
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import GONE_REPLY
@@ -24,7 +25,7 @@ from bot.platforms.messages import Missed, PastMessage
 from bot.run_texts import status_text
 from bot.subagents.active import ActiveRuns
 from bot.subagents.requests import Caller
-from bot.values import Clock, Identity, Place, Role
+from bot.values import Clock, Identity, Live, Place, Role
 from db import conversations, edits, outbox, runs, shared_threads, turns, workers
 from db.database import Database
 
@@ -47,18 +48,18 @@ class Orchestrator:
 
     Attributes:
         turns: The turns at work in this process.
-        listen_for: Time after the last message in which a thread needs no mention.
+        agent: The settings of the main agent.
     """
 
     database: Database
-    access: AccessSettings
+    access: Live[AccessSettings]
     commands: DurableCommands
     answers: Answers
     queue: TurnQueue
     turns: ActiveRuns
-    catch_up: CatchUpSettings
-    listen_for: timedelta
-    sharing: ConversationSettings
+    catch_up: Live[CatchUpSettings]
+    agent: Live[AgentSettings]
+    sharing: Live[ConversationSettings]
     now: Clock
 
     @property
@@ -70,7 +71,7 @@ class Orchestrator:
         """Receive a user's input: a message begins a turn, a command is answered at once."""
         incoming = replace(incoming, text=plain(incoming.text, limit=None).strip())
         try:
-            role = authorise(incoming.user, self.access, admin=incoming.admin)
+            role = authorise(incoming.user, self.access(), admin=incoming.admin)
         except NotAllowedError as error:
             return _refused(error)
         if incoming.said_at is None:
@@ -78,7 +79,7 @@ class Orchestrator:
         while len(self.turns.by_id) >= MISSED_TURNS:  # noqa: ASYNC110 - new messages first
             await asyncio.sleep(ROOM_SECONDS)
         reply = await self._dispatch(incoming, role)
-        if reply is None or self.now() - incoming.said_at <= self.catch_up.quote_after:
+        if reply is None or self.now() - incoming.said_at <= self.catch_up().quote_after:
             return reply
         return replace(reply, text=quote(incoming.text) + reply.text)
 
@@ -125,7 +126,7 @@ class Orchestrator:
     ) -> CommandReply:
         """Store the answer of the owner or of an admin to a question."""
         try:
-            role = authorise(user, self.access, admin=admin)
+            role = authorise(user, self.access(), admin=admin)
         except NotAllowedError as error:
             return _refused(error)
         reply = await self.answers.answer(user, role, confirmation_id, choice=choice)
@@ -135,7 +136,7 @@ class Orchestrator:
 
     async def missed(self, platform: str, listener: str) -> Missed | None:
         """Return the gap and the places to read; `None` at the first start or if switched off."""
-        settings, now = self.catch_up, self.now()
+        settings, now = self.catch_up(), self.now()
         async with self.database.snapshot() as tx:
             heard_at = await workers.last_event_at(tx, listener)
             places = await conversations.places(
@@ -171,16 +172,16 @@ class Orchestrator:
         being answered, and while a run asks the user. Where several people have spoken, it is so
         for a short time after a turn of this user, until another person speaks.
         """
-        if is_blocked(user, self.access):
+        if is_blocked(user, self.access()):
             return False
-        rule = self.sharing.answers_at(place)
+        rule = self.sharing().answers_at(place)
         if rule == "all":
             return True
-        last, window = None, self.listen_for
+        last, window = None, timedelta(minutes=self.agent().listen_minutes)
         async with self.database.snapshot() as tx:
             if rule == "mentions":
                 pass
-            elif not self.sharing.at(place).shared:
+            elif not self.sharing().at(place).shared:
                 last = await conversations.last_word(tx, user, place)
             elif await turns.active_of(tx, user.key, place) is not None:
                 return True
@@ -188,18 +189,18 @@ class Orchestrator:
                 if not course.others:
                     last = course.last_at
                 elif not course.interrupted:
-                    last, window = course.turn_at, timedelta(minutes=self.sharing.listen_minutes)
+                    last, window = course.turn_at, timedelta(minutes=self.sharing().listen_minutes)
         if last is not None and self.now() - last <= window:
             return True
         return bool(await self.answers.open_in(user, place))
 
     def answers_bot(self, user: Identity) -> bool:
         """Return True if the mentions of another bot are answered."""
-        return spelled(user) in self.access.bots
+        return spelled(user) in self.access().bots
 
     def hears_all(self, place: Place) -> bool:
         """Return True if every message of a channel is for the bot."""
-        return self.sharing.answers_at(place) == "all"
+        return self.sharing().answers_at(place) == "all"
 
     async def overhear(self, incoming: Incoming, *, by_bot: bool = False) -> bool:
         """Store a message that is not for the bot, as context; return True if it is stored."""
@@ -219,7 +220,7 @@ class Orchestrator:
                 if new is None:
                     files = await edits.delete(tx, copy)
                     deleted.append(FilesDeleted(files=files, files_of=copy.files_of))
-                elif self.sharing.reads_above or not copy.overheard:
+                elif self.sharing().reads_above or not copy.overheard:
                     await edits.rewrite(tx, copy, new, quotes=quotes(new))
         for event in deleted:
             if event.files:
@@ -254,7 +255,7 @@ class Orchestrator:
         Raises:
             NotAllowedError: The admins have blocked this user.
         """
-        authorise(user, self.access)
+        authorise(user, self.access())
         place = Place(user.platform)
         caller = Caller(user=user, role=Role.USER, place=place, typed=True)
         return await self.commands.runner.overview(caller)
@@ -263,7 +264,7 @@ class Orchestrator:
         self, user: Identity, typed: str, *, action: str = ""
     ) -> list[tuple[str, str]]:
         """Return (id, label) of this user's runs that match the typed text, newest first."""
-        if is_blocked(user, self.access):
+        if is_blocked(user, self.access()):
             return []
         async with self.database.snapshot() as tx:
             if typed.strip():

@@ -17,7 +17,7 @@ from bot.errors import BadRequestError
 from bot.personal import PersonalStore
 from bot.subagents.active import ActiveRuns
 from bot.subagents.limits import SubagentSettings
-from bot.values import Clock, Identity, Json
+from bot.values import Clock, Identity, Json, Live
 from db import commands as stored_commands
 from db import files as stored_files
 from db import user_data, user_deletion
@@ -65,7 +65,7 @@ class PersonalData:
 
     database: Database
     stores: Sequence[PersonalStore]
-    settings: SubagentSettings
+    settings: Live[SubagentSettings]
     active: Sequence[ActiveRuns]
     now: Clock
     at_work: Callable[[], bool] = lambda: True
@@ -175,7 +175,7 @@ class PersonalData:
                     await asyncio.to_thread(store.delete_sent, key, each.name, content)
         for store in self.stores:
             await asyncio.to_thread(store.delete, user)
-        rates = (self.settings.spawn_rate_limit, self.settings.delegation_rate_limit)
+        rates = (self.settings().spawn_rate_limit, self.settings().delegation_rate_limit)
         windows = (timedelta(seconds=each.window_seconds) for each in rates)
         now = self.now()
         since = now - max(COUNTED, *windows)

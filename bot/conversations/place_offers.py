@@ -16,7 +16,7 @@ from bot.agent.permissions import Permissions
 from bot.agent.settings import AgentSettings
 from bot.agent.tool_search import meant, search_tools, tokens_of
 from bot.catalog.agents import Agents, described
-from bot.values import Clock, Json, Place
+from bot.values import Clock, Json, Live, Place
 from db import tool_choices
 from db.database import Database
 from db.tool_choices import PlaceChoice
@@ -58,11 +58,11 @@ class PlaceOffers:
     """
 
     database: Database
-    settings: AgentSettings
+    settings: Live[AgentSettings]
     agents: Agents
     guides: Callable[[], Iterable[str]]
     tools: Callable[[], tuple[Tool, ...]]
-    permissions: Permissions
+    permissions: Callable[[], Permissions]
     now: Clock
     _choices: dict[str, PlaceChoice] = field(default_factory=dict)
     #: Tools that were there once: a request carries them while their service is not connected.
@@ -70,7 +70,7 @@ class PlaceOffers:
 
     async def at(self, place: Place) -> PlaceOffer:
         """Return the prompt and the tools of a place."""
-        offers = self.permissions.offers
+        offers = self.permissions().offers
         tools = {tool.name: tool for tool in self.tools() if offers(tool.name)}
         lines = dict(zip(self.agents.by_name, described(self.agents), strict=True))
         choice = await self._choice(key_of(place), tools, lines)
@@ -84,7 +84,7 @@ class PlaceOffers:
         unlisted = {name: line for name, line in lines.items() if name not in choice.agents}
         shown = [line for name, line in lines.items() if name in choice.agents]
         return PlaceOffer(
-            prompt=main_prompt(self.settings, self.guides(), place.platform, shown),
+            prompt=main_prompt(self.settings(), self.guides(), place.platform, shown),
             tools=(
                 *carried,
                 *search_tools(hidden, unlisted),
@@ -130,8 +130,8 @@ class PlaceOffers:
         """Return the names of the tools and agents to carry, sorted."""
         platform = place.split("/", maxsplit=1)[0]
         # The bound does not count the owner's instructions.
-        own = self.settings.model_copy(update={"instructions": ""})
-        room = self.settings.fixed_tokens
+        own = self.settings().model_copy(update={"instructions": ""})
+        room = self.settings().fixed_tokens
         room -= estimate_tokens(main_prompt(own, self.guides(), platform, [""]))
         costs = {name: tokens_of(tool) for name, tool in tools.items()}
         lines = {name: estimate_tokens(f"- {line}\n") for name, line in agents.items()}
@@ -141,7 +141,7 @@ class PlaceOffers:
         listed = _fitting(
             sorted(agents, key=lambda name: (-uses.get(AGENT + name, 0), name)),
             lines,
-            min(room, int(self.settings.fixed_tokens * SHARE_OF_AGENTS)),
+            min(room, int(self.settings().fixed_tokens * SHARE_OF_AGENTS)),
         )
         room -= sum(lines[name] for name in listed)
         first = [name for name in FIRST if name in tools]

@@ -9,8 +9,9 @@ from functools import partial
 from sqlalchemy import Table
 
 from bot.engine import Engine
+from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
-from bot.values import Clock
+from bot.values import Clock, Live
 from db import retention, workers
 from db.database import Database, Transaction
 
@@ -34,20 +35,21 @@ class Retention:
     """Deletes old rows of every table: see `db.retention`.
 
     Attributes:
-        archive_after: Ended runs leave short lists after this time.
+        runs: The settings of runs, with the time after which ended ones leave short lists.
     """
 
     database: Database
     engine: Engine
-    settings: RetentionSettings
-    archive_after: timedelta
+    settings: Live[RetentionSettings]
+    runs: Live[SubagentSettings]
     now: Clock
     #: For each table without an index of ages: the key at which the next pass begins.
     _after: dict[str, str] = field(default_factory=dict)
 
     async def apply(self) -> None:
         """Delete all rows that are old by now."""
-        now, kept = self.now(), self.settings
+        now, kept = self.now(), self.settings()
+        archived_before = now - timedelta(minutes=self.runs().archive_ttl_minutes)
         moments = {
             "runs": now - timedelta(days=kept.runs_days),
             "steps": now - timedelta(days=kept.steps_days),
@@ -62,7 +64,7 @@ class Retention:
             "addresses": now - timedelta(days=ADDRESSES_DAYS),
         }
         batches: list[Batch] = [
-            lambda tx: retention.archive(tx, now - self.archive_after, now),
+            lambda tx: retention.archive(tx, archived_before, now),
             *(
                 partial(retention.forget, rule=rule, moment=moments[rule.of])
                 for rule in retention.RULES

@@ -85,7 +85,7 @@ async def usage(call: CommandCall) -> CommandReply:
 
 async def agents(call: CommandCall) -> CommandReply:
     """Show the agents with their tools and limits."""
-    return CommandReply(text=agents_text(call.bot.agents, call.bot.manager.settings))
+    return CommandReply(text=agents_text(call.bot.agents, call.bot.manager.settings()))
 
 
 # -- steering ------------------------------------------------------------------------------------

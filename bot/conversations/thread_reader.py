@@ -14,7 +14,7 @@ from bot.errors import DeliveryError
 from bot.platforms.base import Outlet
 from bot.platforms.messages import PastMessage, Quoted
 from bot.platforms.messaging.intake import incoming_of
-from bot.values import Clock
+from bot.values import Clock, Live
 from db import conversations
 from db.database import Database
 from db.turns import Turn
@@ -37,7 +37,7 @@ class ThreadReader:
 
     database: Database
     outlets: Mapping[str, Outlet]
-    settings: ConversationSettings
+    settings: Live[ConversationSettings]
     now: Clock
     seconds: float = READ_SECONDS
 
@@ -49,7 +49,7 @@ class ThreadReader:
             conversation tries again.
         """
         outlet = self.outlets.get(turn.place.platform)
-        if outlet is None or not self.settings.reads_above:
+        if outlet is None or not self.settings().reads_above:
             return ""
         async with self.database.snapshot() as tx:
             if await conversations.looked_at(tx, turn.conversation_id) is not None:
@@ -58,10 +58,10 @@ class ThreadReader:
         begins = turn.place.thread in {"", turn.place.message}
         if begins:
             place = replace(place, thread="")
-        since = said_at - timedelta(minutes=self.settings.context_minutes) if begins else ""
+        since = said_at - timedelta(minutes=self.settings().context_minutes) if begins else ""
         try:
             async with asyncio.timeout(self.seconds):
-                most = self.settings.context_messages
+                most = self.settings().context_messages
                 found = await outlet.history(place, since, most, opening=not begins)
         except TimeoutError:
             return UNREAD.format(reason=SLOW)
@@ -86,7 +86,7 @@ class ThreadReader:
             first: Whether the first one, which opened a thread, is included in any case.
         """
         kept: list[PastMessage] = []
-        room = self.settings.context_tokens
+        room = self.settings().context_tokens
         for past in reversed(above):
             room -= estimate_tokens(past.text + "".join(each.text for each in past.quoted))
             if kept and room < 0:
@@ -103,7 +103,7 @@ class ThreadReader:
             for at, past in zip(_sorted_at(above, turn.created_at), above, strict=True):
                 if past.place.message in known:
                     continue
-                text = plain(past.text, limit=self.settings.context_tokens * 3)
+                text = plain(past.text, limit=self.settings().context_tokens * 3)
                 quoted = (*past.quoted, *_reactions(past))
                 await put_overheard(
                     tx,

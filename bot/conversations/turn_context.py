@@ -21,7 +21,7 @@ from bot.conversations.situation_lines import memory_lines, run_line, undelivere
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_results import calls_of
 from bot.subagents.requests import FOREIGN, Caller
-from bot.values import Clock, Json, Place
+from bot.values import Clock, Json, Live, Place
 from db import (
     conversations,
     grants,
@@ -91,7 +91,7 @@ class TurnContext:
     """
 
     database: Database
-    settings: AgentSettings
+    settings: Live[AgentSettings]
     servers_away: Callable[[], Awaitable[Sequence[str]]]
     place_tools: Callable[[], Mapping[str, Tool]]
     reader: ThreadReader
@@ -218,7 +218,7 @@ class TurnContext:
     ) -> tuple[ConversationFiles, Mapping[str, Sequence[tuple[int, str, Json]]]]:
         """Return the files of the messages, and the steps of the turns, of a history."""
         spoken = [item.id for item in past if item.role == "user" and item.id != newest.id]
-        room = int(self.settings.context_tokens * FILE_CHARACTERS_PER_TOKEN)
+        room = int(self.settings().context_tokens * FILE_CHARACTERS_PER_TOKEN)
         sent = await foreign_content.read(tx, [*spoken, turn.message_id], room)
         answered = [item.turn_id for item in past if item.role == "assistant" and item.turn_id]
         return sent, await steps.load_many(tx, answered)
@@ -227,7 +227,7 @@ class TurnContext:
         self, turn: Turn, state: "_State", files: Mapping[str, MessageFiles]
     ) -> list[tuple[StoredMessage, list[Message]]]:
         """Return the history as a model reads it."""
-        of_place, zone = self.place_tools(), ZoneInfo(self.settings.timezone)
+        of_place, zone = self.place_tools(), ZoneInfo(self.settings().timezone)
         shown = of_place if turn.shared else None
         results = {key: calls_of(key, rows, shown=shown) for key, rows in state.made.items()}
         summary = partial(shown_summary, sent=state.earlier, in_workspace="file_read" in of_place)
@@ -249,7 +249,7 @@ class TurnContext:
 
     def _head(self, turn: Turn, state: "_State", unread: str) -> str:
         """Return the first line of the situation: the time, and the users."""
-        zone = self.settings.timezone
+        zone = self.settings().timezone
         time = f"Now: {self.now().astimezone(ZoneInfo(zone)):%A %d %B %Y, %H:%M} ({zone})."
         if turn.shared:
             return " ".join(filter(None, (time, SHARED.format(user=f"u{turn.number}"), unread)))

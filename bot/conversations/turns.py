@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from math import inf
 from zoneinfo import ZoneInfo
@@ -22,7 +21,7 @@ from bot.agent.toolbox import Approved, Toolbox
 from bot.agent.usage_columns import usage_of
 from bot.conversations.announcements import Notices
 from bot.conversations.context_preview import ContextPreview
-from bot.conversations.gaps import quote
+from bot.conversations.gaps import CatchUpSettings, quote
 from bot.conversations.place_offers import PlaceOffers, day_of, key_of, uses_of
 from bot.conversations.turn_context import Beginning, TurnContext
 from bot.conversations.turn_inbox import TurnInbox
@@ -33,10 +32,11 @@ from bot.logs import bound
 from bot.models.base import Model, ToolDescription
 from bot.platforms.base import Outlet, ReplyStream
 from bot.subagents.active import ActiveRuns, CancelReason, Restarts
+from bot.subagents.limits import SubagentSettings
 from bot.subagents.run_factory import opaque
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
-from bot.values import Clock, RunStatus
+from bot.values import Clock, Live, RunStatus
 from db import batches, conversations, outbox, tool_choices, turns
 from db.database import Database, is_connection_trouble, patiently
 from db.steps import StepWriter
@@ -53,8 +53,7 @@ class Turns:
     Attributes:
         active: The turns at work in this process.
         main: Returns the provider and the model for the choice of a conversation, if any.
-        quote_after: The age of a message from which on its answer quotes it.
-        together: Whether the results of the runs that a turn started are announced together.
+        runs: The settings of runs.
     """
 
     database: Database
@@ -64,15 +63,14 @@ class Turns:
     events: EventBus
     active: ActiveRuns
     context: TurnContext
-    settings: AgentSettings
+    settings: Live[AgentSettings]
     offers: PlaceOffers
-    tool_timeout_seconds: float
+    runs: Live[SubagentSettings]
     approver: TurnApprover
-    permissions: Permissions
+    permissions: Callable[[], Permissions]
     main: Callable[[str], tuple[Model, str]]
     notices: Notices
-    quote_after: timedelta
-    together: bool
+    catch_up: Live[CatchUpSettings]
     restarts: Restarts
     worker_id: str
     now: Clock
@@ -116,7 +114,7 @@ class Turns:
         try:
             reply.stream = self._open_stream(turn)
             age = self.now() - (turn.sent_at or turn.created_at)
-            if turn.kind == "message" and age > self.quote_after:
+            if turn.kind == "message" and age > self.catch_up().quote_after:
                 said = await self.database.read(conversations.text_of, turn.message_id)
                 reply.quote = quote(said)
             result = await self._attempt(turn, reply)
@@ -163,7 +161,7 @@ class Turns:
                 return earlier.result()
             error = f"The bot's process ended {MAX_CRASHES} times in a row while answering this."
             return AgentResult(status=RunStatus.FAILED, text="", error=error)
-        clock = WorkClock(self.settings.turn_timeout_seconds)
+        clock = WorkClock(self.settings().turn_timeout_seconds)
         self.active.by_id[turn.id].clocks = (clock,)
         try:
             async with asyncio.timeout(clock.hard_left()) as limit:
@@ -182,7 +180,7 @@ class Turns:
             return AgentResult(status=RunStatus.FAILED, text="", said=said, error=reason)
 
     async def _ask_agent(self, turn: Turn, clock: WorkClock, reply: TurnReply) -> AgentResult:
-        settings = self.settings
+        settings = self.settings()
         model, name = self.main(turn.model)
         beginning = await self.context.begin(turn)  # first: it waits for MCP servers after a start
         offer = await self.offers.at(turn.place)
@@ -207,9 +205,9 @@ class Turns:
             tools,
             is_subagent=False,
             tasks=self.tasks,
-            timeout_seconds=self.tool_timeout_seconds,
+            timeout_seconds=self.runs().tool_timeout_seconds,
             approver=self.approver,
-            permissions=self.permissions,
+            permissions=self.permissions(),
             approved=Approved(1, again=turn.attempt > 1) if confirmed else None,
         )
         around = self._agent_context(turn, clock, beginning)
@@ -245,7 +243,7 @@ class Turns:
         )
 
     def _inbox(self, turn: Turn) -> TurnInbox:
-        zone = ZoneInfo(self.settings.timezone)
+        zone = ZoneInfo(self.settings().timezone)
         return TurnInbox(self.database, turn, zone, partial(self.notices.answered, read=True))
 
     def _journal(self, turn: Turn) -> StoredJournal:
@@ -331,7 +329,7 @@ class Turns:
             if used and delivery is not None:
                 await tool_choices.count(tx, key_of(turn.place), used, day_of(now))
             # Results of its runs wait for its reply; without a call it has started none.
-            keys = await batches.plan(tx, turn.id if used else "", now, together=self.together)
+            keys = await batches.plan(tx, turn.id if used else "", now, together=self.runs().joined)
             if delivery is None:
                 keys = await outbox.release_held(tx, turn.message_id, text or None, now)
                 if not (text and keys):

@@ -20,7 +20,7 @@ from bot.subagents.limits import SubagentSettings
 from bot.subagents.runner import LOST_AFTER_SECONDS
 from bot.subagents.wording import Outcome, shown_name
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, RunStatus
+from bot.values import Clock, Identity, Live, RunStatus
 from db import (
     admission,
     batches,
@@ -101,7 +101,7 @@ class Upkeep:
     answers: Answers
     queue: TurnQueue
     typed: DurableCommands
-    settings: SubagentSettings
+    settings: Live[SubagentSettings]
     retention: Retention
     tasks: Tasks
     present: Callable[[], Identity | None]
@@ -120,7 +120,7 @@ class Upkeep:
                 (SWEEP_SECONDS, self.sweep),
                 (SWEEP_SECONDS, self.release),
                 (SWEEP_SECONDS, self.checkpoint),
-                (self.settings.cleanup_interval_seconds, self.retention.apply),
+                (self.settings().cleanup_interval_seconds, self.retention.apply),
                 *((SWEEP_SECONDS, duty) for duty in self.further),
             ):
                 group.create_task(self._every(seconds, duty), name=f"upkeep: {duty.__name__}")
@@ -299,7 +299,7 @@ class Upkeep:
                 *await admission.admitted_sync(tx),
             ]
             others = {*await self._alive(tx)} - {self.worker_id}
-        most_sync = timedelta(seconds=self.settings.sync_timeout_seconds + 300)
+        most_sync = timedelta(seconds=self.settings().sync_timeout_seconds + 300)
         for run in left:
             silent, asked = now - run.updated_at, run.cancel_requested_at
             if run.mode == "sync" and silent > most_sync:

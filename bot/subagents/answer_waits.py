@@ -11,8 +11,9 @@ from bot.events import EventBus, QuestionSettled, RunStatusChanged
 from bot.platforms.base import Outlet
 from bot.subagents.active import ActiveRun
 from bot.subagents.endings import Endings
+from bot.subagents.limits import SubagentSettings
 from bot.subagents.settling import confirmation_of
-from bot.values import Clock, Identity, RunStatus
+from bot.values import Clock, Identity, Live, RunStatus
 from db import run_questions, runs
 from db.database import Database, is_connection_trouble
 from db.run_questions import RunQuestion
@@ -38,7 +39,7 @@ class AnswerWaiter:
     everything that waits for the run.
 
     Attributes:
-        most_questions: The most calls of `ask_user` by a run.
+        settings: The settings of runs.
     """
 
     run: Run
@@ -48,7 +49,7 @@ class AnswerWaiter:
     outlets: Mapping[str, Outlet] = field(kw_only=True)
     endings: Endings = field(kw_only=True)
     events: EventBus = field(kw_only=True)
-    most_questions: int = field(kw_only=True)
+    settings: Live[SubagentSettings] = field(kw_only=True)
     now: Clock = field(kw_only=True)
     _asking: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     #: The waiting status of an earlier attempt, until the run holds a slot again.

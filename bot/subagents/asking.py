@@ -198,7 +198,7 @@ class OwnerQuestions(AnswerWaiter):
             call_id, kind="input", text=f"{self._who()} asks:\n{text}", options=offered
         )
         async with self._one_at_a_time():
-            most = self.most_questions
+            most = self.settings().max_questions_per_run
             async with self.database.snapshot() as tx:
                 known = await run_questions.get(tx, self._id(call_id))
                 number = await run_questions.count(tx, self.run.id, "input")

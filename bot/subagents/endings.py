@@ -21,7 +21,7 @@ from bot.subagents import wording
 from bot.subagents.cards import Cards
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.wording import Outcome
-from bot.values import Clock, Json, RunStatus
+from bot.values import Clock, Json, Live, RunStatus
 from db import (
     admission,
     batches,
@@ -43,7 +43,7 @@ class Endings:
     """Ends runs. The first end is stored; every later end changes nothing."""
 
     database: Database
-    settings: SubagentSettings
+    settings: Live[SubagentSettings]
     events: EventBus
     cards: Cards = field(kw_only=True)
     now: Clock = field(kw_only=True)
@@ -80,7 +80,7 @@ class Endings:
             unseen = over.card_message_id and not self.cards.has(over.id)
             owner = await users.get(tx, over.user_id) if unseen else None
             batch = await batches.in_batch(tx, over) if owner else []
-            promoted = await admission.promote(tx, self.settings.slots, self.now())
+            promoted = await admission.promote(tx, self.settings().slots, self.now())
         if owner:
             self.cards.track_batch(batch, replace(over, status=run.status), owner.identity)
         publish = self.events.publish
@@ -150,7 +150,7 @@ class Endings:
         await outbox.put(tx, item, self.now(), status="held" if held else "pending")
         due = [] if held or item.batch_id else [run.id]
         if not worded:
-            together = self.settings.announce_group == "batch"
+            together = self.settings().joined
             planned = await batches.plan(tx, run.batch_id, self.now(), together=together)
             return [*due, *planned], False
         if await batches.unfinished(tx, run):
@@ -178,7 +178,7 @@ class Endings:
     async def promote(self) -> None:
         """Admit queued runs to free slots, for instance after a change of the caps or a crash."""
         async with self.database.admission() as tx:
-            promoted = await admission.promote(tx, self.settings.slots, self.now())
+            promoted = await admission.promote(tx, self.settings().slots, self.now())
         self._publish_admitted(promoted)
 
     def _publish_admitted(self, promoted: Sequence[Run]) -> None:

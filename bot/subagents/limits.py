@@ -102,6 +102,11 @@ class SubagentSettings(Settings):
     """Time of one tool call that sets none of its own, in seconds."""
 
     @property
+    def joined(self) -> bool:
+        """True if the results of the runs of one turn are announced in one message."""
+        return self.announce_group == "batch"
+
+    @property
     def slots(self) -> SlotCaps:
         """The caps on the slots that runs hold at once."""
         return SlotCaps(per_user=self.max_concurrent_per_user, everyone=self.max_concurrent_global)

@@ -30,7 +30,7 @@ from bot.subagents.requests import (
     UsageReport,
 )
 from bot.subagents.wording import Outcome, for_caller
-from bot.values import Clock, Identity, RunStatus, derived_run_id, new_run_id, short
+from bot.values import Clock, Identity, Live, RunStatus, derived_run_id, new_run_id, short
 from db import (
     admission,
     batches,
@@ -64,7 +64,7 @@ class SubagentManager:
     """
 
     database: Database
-    settings: SubagentSettings
+    settings: Live[SubagentSettings]
     planner: RunPlanner
     records: Records
     endings: Endings
@@ -81,7 +81,7 @@ class SubagentManager:
 
         It is `subagents.sync_timeout_seconds` and an allowance for the waits for the owner.
         """
-        return self.settings.sync_timeout_seconds + LONGEST_WAIT_SECONDS
+        return self.settings().sync_timeout_seconds + LONGEST_WAIT_SECONDS
 
     # -- admission -------------------------------------------------------------------------------
 
@@ -170,9 +170,9 @@ class SubagentManager:
 
     def _guard(self, caller: Caller) -> None:
         """Refuse runs for a run that may not start any; such a run should not even see the tool."""
-        if not self.settings.enabled:
+        if not self.settings().enabled:
             raise NotAllowedError("Subagents are switched off here (`subagents.enabled`).")
-        if caller.depth >= self.settings.max_depth or (
+        if caller.depth >= self.settings().max_depth or (
             caller.run_id is not None and caller.depth == 0
         ):
             log.warning("Run %s tried to start a run", caller.run_id)
@@ -185,7 +185,7 @@ class SubagentManager:
         return Spawned(run=run, position=position, notes=tuple(plan.notes), new=False)
 
     async def _admit(self, tx: Transaction, plan: PlannedRun, *, may_queue: bool) -> Spawned:
-        now, settings = self.now(), self.settings
+        now, settings = self.now(), self.settings()
         rate = settings.spawn_rate_limit if may_queue else settings.delegation_rate_limit
         window = now - timedelta(seconds=rate.window_seconds)
         usage = await admission.counts(tx, plan.run.user_id, window, mode=plan.run.mode)
@@ -306,7 +306,7 @@ class SubagentManager:
 
     async def usage(self, caller: Caller) -> UsageReport:
         """Return the user's usage and limits; for admins, with the number of all users."""
-        settings, user, now = self.settings, caller.user.key, self.now()
+        settings, user, now = self.settings(), caller.user.key, self.now()
         window = now - timedelta(seconds=settings.spawn_rate_limit.window_seconds)
         delegating = now - timedelta(seconds=settings.delegation_rate_limit.window_seconds)
         async with self.database.snapshot() as tx:

@@ -23,7 +23,7 @@ from bot.subagents.requests import (
     Caller,
     RunRequest,
 )
-from bot.values import Json, derived_run_id, new_run_id
+from bot.values import Json, Live, derived_run_id, new_run_id
 from db.runs import NewRun, Run
 
 MAX_TASK = 20_000
@@ -56,7 +56,7 @@ class PlannedRun:
 class RunPlanner:
     """Turns requests into rows."""
 
-    settings: SubagentSettings
+    settings: Live[SubagentSettings]
     agents: Agents
     choose: Choose
     resolve: Resolve
@@ -78,12 +78,12 @@ class RunPlanner:
                 f"There is no agent “{one_line(request.agent, 60)}”; `{definition.name}` took it."
             )
         metadata = _metadata(request, definition, caller)
-        if (request.progress or definition.progress or self.settings.progress) == "worded":
+        if (request.progress or definition.progress or self.settings().progress) == "worded":
             metadata[WORDED] = True
         wanted = request.token_budget or definition.token_budget
         if wanted is not None:
             source = "request" if request.token_budget else "agent"
-            above = wanted >= self.settings.max_token_budget
+            above = wanted >= self.settings().max_token_budget
             metadata[BUDGET_SOURCE] = "cap" if above else source
         step_cap = max(MAX_STEPS, definition.max_steps)
         steps, clamped = clamp(request.max_turns, definition.max_steps, step_cap)
@@ -160,11 +160,11 @@ class RunPlanner:
             model=model,
             timeout_ms=min(
                 max(minutes, self._timeout_ms(default, definition, notes, "async")),
-                round(self.settings.max_timeout_minutes * 60_000),
+                round(self.settings().max_timeout_minutes * 60_000),
             ),
             token_budget=min(
                 max(run.token_budget, self._budget(default, definition, notes)),
-                self.settings.max_token_budget,
+                self.settings().max_token_budget,
             ),
             max_steps=run.max_steps,
             allowed_tools=None if allowed is None else sorted(allowed),
@@ -201,9 +201,9 @@ class RunPlanner:
         self, request: RunRequest, definition: AgentDefinition, notes: list[str], mode: str
     ) -> int:
         if mode == "sync":
-            return round(self.settings.sync_timeout_seconds * 1000)
-        default = definition.timeout_minutes or self.settings.default_timeout_minutes
-        cap = self.settings.max_timeout_minutes
+            return round(self.settings().sync_timeout_seconds * 1000)
+        default = definition.timeout_minutes or self.settings().default_timeout_minutes
+        cap = self.settings().max_timeout_minutes
         minutes, clamped = clamp(request.timeout_minutes, min(default, cap), cap)
         if clamped:
             asked = spoken((request.timeout_minutes or 0) * 60)
@@ -211,8 +211,8 @@ class RunPlanner:
         return max(LEAST_MS, round(minutes * 60_000))
 
     def _budget(self, request: RunRequest, definition: AgentDefinition, notes: list[str]) -> int:
-        default = definition.token_budget or self.settings.default_token_budget
-        cap = self.settings.max_token_budget
+        default = definition.token_budget or self.settings().default_token_budget
+        cap = self.settings().max_token_budget
         tokens, clamped = clamp(request.token_budget, min(default, cap), cap)
         if clamped:
             notes.append(

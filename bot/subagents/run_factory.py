@@ -34,7 +34,7 @@ from bot.subagents.requests import (
     SHARED,
 )
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, Json, Role
+from bot.values import Clock, Identity, Json, Live, Role
 from db import steps
 from db.database import Database
 from db.runs import Run
@@ -71,9 +71,9 @@ class RunFactory:
     tasks: Tasks
     events: EventBus
     agents: Agents
-    permissions: Permissions
-    settings: SubagentSettings
-    agent_settings: AgentSettings
+    permissions: Callable[[], Permissions]
+    settings: Live[SubagentSettings]
+    agent_settings: Live[AgentSettings]
     tools_of: Callable[[Run], tuple[Tool, ...]]
     guide_of: Callable[[tuple[str, ...], tuple[str, ...]], str]
     servers_away: Callable[[Run], Awaitable[tuple[str, ...]]]
@@ -91,19 +91,19 @@ class RunFactory:
         """Return the agent of one attempt at a run."""
         definition, _ = find(self.agents, run.agent)
         # The tools are limited by the rules of the run and of all its callers.
-        permissions = self.permissions
+        permissions = self.permissions()
         for rules in run.metadata.get("permissions", ()):
             permissions = permissions.within(read_rules(rules))
-        approvals = definition.approvals or self.settings.approvals
+        approvals = definition.approvals or self.settings().approvals
         toolbox = Toolbox(
             self.tools_of(run),
             is_subagent=True,
             tasks=self.tasks,
-            timeout_seconds=self.settings.tool_timeout_seconds,
+            timeout_seconds=self.settings().tool_timeout_seconds,
             permissions=permissions.within(definition.permissions),
             gate=questions if approvals == "ask" else None,
         )
-        settings = self.agent_settings
+        settings = self.agent_settings()
         config = AgentConfig(
             prompt=run_prompt(
                 definition.prompt,
@@ -115,7 +115,7 @@ class RunFactory:
             background=run.mode != "sync",
             effort=definition.effort,
             max_steps=run.max_steps,
-            max_tool_calls=self.settings.max_tool_calls_per_run,
+            max_tool_calls=self.settings().max_tool_calls_per_run,
             max_response_tokens=settings.max_response_tokens,
             context_tokens=settings.context_tokens,
             tool_result_characters=settings.tool_result_characters,
@@ -183,7 +183,7 @@ class RunFactory:
             run: The run.
             away: The MCP servers whose tools the run lacks.
         """
-        zone = self.agent_settings.timezone
+        zone = self.agent_settings().timezone
         began = (run.started_at or run.created_at).astimezone(ZoneInfo(zone))
         time = f"{began:%A %d %B %Y, %H:%M} ({zone})"
         task = run_task(run.task, run.context, time=time)
@@ -191,7 +191,7 @@ class RunFactory:
         if CONTINUES in run.metadata:
             carried = await self.database.read(steps.carried, run.id)
             if carried is not None:
-                characters = self.agent_settings.tool_result_characters
+                characters = self.agent_settings().tool_result_characters
                 messages = with_carried(
                     task, carried, budget=run.token_budget, result_characters=characters
                 )

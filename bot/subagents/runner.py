@@ -10,6 +10,7 @@ from bot.agent.base_agent import INTERRUPTED_OUTPUT
 from bot.agent.budget import UNLIMITED, TokenBudget, WorkClock
 from bot.agent.messages import Usage, estimate_tokens
 from bot.agent.progress import AgentResult, Progress
+from bot.agent.settings import AgentSettings
 from bot.agent.usage_columns import run_columns, usage_of
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.events import EventBus, RunStarted, RunStatusChanged
@@ -22,7 +23,7 @@ from bot.subagents.run_factory import RunFactory
 from bot.subagents.summaries import Summaries
 from bot.subagents.wording import Outcome
 from bot.tasks import Tasks
-from bot.values import WAITING, Clock, Identity, RunStatus
+from bot.values import WAITING, Clock, Identity, Live, RunStatus
 from db import batches, run_messages, runs, users
 from db.database import Database, is_connection_trouble, patiently
 from db.runs import Run
@@ -56,7 +57,7 @@ class Runner:
     tasks: Tasks
     ask_owner: Callable[[Run, Identity, ActiveRun], OwnerQuestions]
     price_of: Callable[[str, str, Usage], int | None]
-    max_response_tokens: int
+    agent_settings: Live[AgentSettings]
     worker_id: str
     now: Clock
 
@@ -122,7 +123,7 @@ class Runner:
             waits = before.attempt > 0 and await self.restarts.must_wait(tx, run_id)
             if not waits:
                 reserve = estimate_tokens(before.task) + min(
-                    self.max_response_tokens, INTERRUPTED_OUTPUT
+                    self.agent_settings().max_response_tokens, INTERRUPTED_OUTPUT
                 )
                 run = await runs.claim(
                     tx,

@@ -76,8 +76,8 @@ def test_the_disks_of_the_workspaces_and_of_the_database_are_looked_at() -> None
         update={"database": DatabaseSettings(url="postgresql://user@host/name")}
     )
 
-    assert config.reserve.folders == (Path("/w/files"), Path("/d/data"))
-    assert elsewhere.reserve.folders == (Path("/w/files"),)
+    assert config.folders == (Path("/w/files"), Path("/d/data"))
+    assert elsewhere.folders == (Path("/w/files"),)
 
 
 def test_below_it_no_command_begins_and_no_file_grows_but_files_can_be_made_smaller(

@@ -18,6 +18,7 @@ from bot.events import EventBus, QuestionSettled
 from bot.platforms.base import CommandReply, Incoming
 from bot.subagents.active import ActiveRun
 from bot.subagents.asking import OwnerQuestions
+from bot.subagents.limits import SubagentSettings
 from bot.subagents.settling import Settling
 from bot.subagents.shown_calls import fingerprint
 from bot.tasks import Tasks
@@ -60,7 +61,7 @@ class Asked:
             outlets=outlets,
             endings=self.office.endings,
             events=events,
-            most_questions=MOST_QUESTIONS,
+            settings=SubagentSettings(max_questions_per_run=MOST_QUESTIONS),
             now=clock,
         )
         approvals = Approvals(database, outlets, lambda _: None, events, clock)

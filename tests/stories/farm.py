@@ -174,7 +174,7 @@ async def _begin(bot: Bot) -> None:
     """Begin a conversation in the place, since the files of a place without one are deleted."""
     now = utc_now()
     await meet(bot.database, ALICE, now)
-    mode = bot.config.conversations.at(ROOM)
+    mode = bot.config().conversations.at(ROOM)
     async with bot.database.transaction() as tx:
         conversation_id = await conversations.find_or_open(tx, ALICE, ROOM, now, mode)
         await conversations.say(tx, conversation_id, role="reset", text="", now=now)

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 
+from bot.agent.settings import AgentSettings
 from bot.conversations.access import AccessSettings
 from bot.conversations.announcements import Notices
 from bot.conversations.answers import Answers
@@ -81,7 +81,7 @@ class Process:
             ),
             turns=turns,
             catch_up=CatchUpSettings(),
-            listen_for=timedelta(hours=24),
+            agent=AgentSettings(),
             sharing=self.sharing,
             now=self.clock,
         )

@@ -43,7 +43,7 @@ class Bench:
             agents=FakeAgents(self.agents),
             guides=tuple,
             tools=lambda: tuple(self.tools),
-            permissions=self.permissions,
+            permissions=lambda: self.permissions,
             now=self.clock,
         )
 

@@ -1,7 +1,6 @@
 """Every table loses what is old, in small transactions, and keeps what is still needed."""
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -60,7 +59,7 @@ def retention_of(
         database=database,
         engine=FakeEngine(),
         settings=settings or RetentionSettings(),
-        archive_after=timedelta(minutes=60),
+        runs=SubagentSettings(archive_ttl_minutes=60),
         now=clock,
     )
 

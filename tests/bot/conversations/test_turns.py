@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 import pytest
 from sqlalchemy import select, update
@@ -14,6 +13,7 @@ from bot.agent.settings import AgentSettings
 from bot.conversations.announcements import Notices
 from bot.conversations.approvals import Approvals
 from bot.conversations.compaction import Compaction
+from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.place_offers import PlaceOffers
 from bot.conversations.sharing import ConversationSettings
 from bot.conversations.thread_reader import ThreadReader
@@ -23,6 +23,7 @@ from bot.conversations.turns import Turns
 from bot.errors import DeliveryError, ModelError
 from bot.events import AnnouncementDue, EventBus, TurnWaiting
 from bot.subagents.active import ActiveRuns, CancelReason, Restarts
+from bot.subagents.limits import SubagentSettings
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
 from bot.values import Identity
@@ -87,16 +88,15 @@ class Worker:
                 agents=FakeAgents({}),
                 guides=tuple,
                 tools=tuple,
-                permissions=Permissions(),
+                permissions=Permissions,
                 now=self.clock,
             ),
-            tool_timeout_seconds=10,
+            runs=SubagentSettings(tool_timeout_seconds=10),
             approver=Approvals(self.database, {}, lambda _: None, events, self.clock),
-            permissions=Permissions(),
+            permissions=Permissions,
             main=lambda _: (self.model, "model"),
             notices=Notices({}, self.tasks),
-            quote_after=timedelta(hours=1),
-            together=True,
+            catch_up=CatchUpSettings(quote_after_minutes=60),
             restarts=Restarts(self.tasks),
             worker_id="worker",
             now=self.clock,

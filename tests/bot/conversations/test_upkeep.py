@@ -3,7 +3,6 @@
 import sqlite3
 from contextlib import closing
 from dataclasses import fields
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ def upkeep(database: Database, clock: FakeClock, retention: RetentionSettings) -
             database=database,
             engine=engine,
             settings=retention,
-            archive_after=timedelta(minutes=settings.archive_ttl_minutes),
+            runs=settings,
             now=clock,
         ),
         "now": clock,

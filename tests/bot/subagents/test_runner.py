@@ -19,6 +19,7 @@ from bot.models.base import Model
 from bot.subagents.active import ActiveRun, ActiveRuns, Restarts
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.cards import Cards
+from bot.subagents.limits import SubagentSettings
 from bot.subagents.run_factory import RunFactory
 from bot.subagents.runner import LOST_AFTER_SECONDS, MAX_CRASHES, OUR_FAULT, Runner
 from bot.subagents.summaries import Summaries
@@ -66,7 +67,7 @@ class RunnerSetup:
                 tasks=tasks,
                 events=events,
                 agents=agents,
-                permissions=ALL_ALLOWED,
+                permissions=lambda: ALL_ALLOWED,
                 settings=settings,
                 agent_settings=AgentSettings(),
                 tools_of=lambda _: (),
@@ -92,10 +93,10 @@ class RunnerSetup:
                 outlets={},
                 endings=endings,
                 events=events,
-                most_questions=1,
+                settings=SubagentSettings(max_questions_per_run=1),
                 now=now,
             ),
-            max_response_tokens=1000,
+            agent_settings=AgentSettings(max_response_tokens=1000),
             worker_id="w1",
             now=now,
         )

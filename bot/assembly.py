@@ -1,0 +1,190 @@
+"""Assembles the larger parts of a bot, runs and turns, from the parts that all work shares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from bot.agent.permissions import Permissions
+from bot.agent.settings import AgentSettings
+from bot.catalog.agents import AgentCatalog
+from bot.config.live import LiveConfig
+from bot.conversations.announcements import Notices
+from bot.conversations.approvals import Approvals
+from bot.conversations.compaction import Compaction
+from bot.conversations.gaps import CatchUpSettings
+from bot.conversations.place_offers import PlaceOffers
+from bot.conversations.sharing import ConversationSettings
+from bot.conversations.thread_reader import ThreadReader
+from bot.conversations.turn_context import TurnContext
+from bot.conversations.turns import Turns
+from bot.events import EventBus
+from bot.models.catalog import Models
+from bot.platforms.base import Outlet
+from bot.subagents.active import ActiveRuns, Restarts
+from bot.subagents.asking import OwnerQuestions
+from bot.subagents.cards import Cards
+from bot.subagents.endings import Endings
+from bot.subagents.limits import SubagentSettings
+from bot.subagents.manager import SubagentManager
+from bot.subagents.planning import RunPlanner
+from bot.subagents.progress import InnerRuns
+from bot.subagents.records import Records
+from bot.subagents.run_factory import RunFactory
+from bot.subagents.runner import Runner
+from bot.subagents.summaries import Summaries
+from bot.tasks import Tasks
+from bot.values import Clock
+from db.database import Database
+from db.steps import StepWriter
+from skills.registry import SkillRegistry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foundation:
+    """The parts of a bot that runs, turns and regular work share.
+
+    Attributes:
+        config: The configuration in force.
+        outlets: The outlets by the name of their platform.
+        active_runs: The runs at work in this process.
+        active_turns: The turns at work in this process.
+    """
+
+    config: LiveConfig
+    database: Database
+    outlets: Mapping[str, Outlet]
+    tasks: Tasks
+    events: EventBus
+    models: Models
+    agents: AgentCatalog
+    registry: SkillRegistry
+    writer: StepWriter
+    notices: Notices
+    restarts: Restarts
+    active_runs: ActiveRuns
+    active_turns: ActiveRuns
+    worker_id: str
+    now: Clock
+
+    def permissions(self) -> Permissions:
+        """Return the permissions of the configuration in force."""
+        return self.config().permissions.permissions
+
+
+def runner_of(base: Foundation, endings: Endings, cards: Cards) -> Runner:
+    """Return the runner of runs."""
+    return Runner(
+        database=base.database,
+        factory=RunFactory(
+            database=base.database,
+            writer=base.writer,
+            tasks=base.tasks,
+            events=base.events,
+            agents=base.agents,
+            permissions=base.permissions,
+            settings=base.config.live(SubagentSettings),
+            agent_settings=base.config.live(AgentSettings),
+            tools_of=lambda run: base.registry.tools_of_run(
+                allowed=run.allowed_tools, blocked=run.blocked_tools
+            ),
+            guide_of=base.registry.run_guide,
+            servers_away=base.registry.unavailable,
+            model_of=base.models.of_run,
+            now=base.now,
+        ),
+        endings=endings,
+        summaries=Summaries(
+            database=base.database, agents=base.agents, model_of=base.models.of_run, now=base.now
+        ),
+        active=base.active_runs,
+        turns=base.active_turns,
+        events=base.events,
+        cards=cards,
+        restarts=base.restarts,
+        tasks=base.tasks,
+        price_of=base.models.prices.of,
+        ask_owner=partial(
+            OwnerQuestions,
+            database=base.database,
+            outlets=base.outlets,
+            endings=endings,
+            events=base.events,
+            settings=base.config.live(SubagentSettings),
+            now=base.now,
+        ),
+        agent_settings=base.config.live(AgentSettings),
+        worker_id=base.worker_id,
+        now=base.now,
+    )
+
+
+def manager_of(
+    base: Foundation, endings: Endings, cards: Cards, *, records: Records, runner: Runner
+) -> SubagentManager:
+    """Return the manager of runs."""
+    return SubagentManager(
+        database=base.database,
+        settings=base.config.live(SubagentSettings),
+        planner=RunPlanner(
+            settings=base.config.live(SubagentSettings),
+            agents=base.agents,
+            choose=base.models.choose_for_run,
+            resolve=base.registry.resolve,
+            main_agent_only=lambda: base.registry.main_agent_only,
+        ),
+        records=records,
+        endings=endings,
+        active=base.active_runs,
+        events=base.events,
+        inner=InnerRuns(base.events),
+        cards=cards,
+        work=runner.work,
+        now=base.now,
+    )
+
+
+def turns_of(base: Foundation, approvals: Approvals) -> Turns:
+    """Return the part that works on turns."""
+    return Turns(
+        database=base.database,
+        writer=base.writer,
+        tasks=base.tasks,
+        outlets=base.outlets,
+        events=base.events,
+        active=base.active_turns,
+        context=TurnContext(
+            database=base.database,
+            settings=base.config.live(AgentSettings),
+            servers_away=base.registry.unavailable,
+            place_tools=base.registry.place_tools,
+            compaction=Compaction(
+                database=base.database,
+                main=base.models.for_main,
+                settings=base.config.live(AgentSettings),
+                now=base.now,
+            ),
+            reader=ThreadReader(
+                base.database, base.outlets, base.config.live(ConversationSettings), base.now
+            ),
+            now=base.now,
+        ),
+        settings=base.config.live(AgentSettings),
+        offers=PlaceOffers(
+            database=base.database,
+            settings=base.config.live(AgentSettings),
+            agents=base.agents,
+            guides=lambda: [skill.guide_now for skill in base.registry.skills],
+            tools=partial(base.registry.tools_for, is_subagent=False),
+            permissions=base.permissions,
+            now=base.now,
+        ),
+        runs=base.config.live(SubagentSettings),
+        approver=approvals,
+        permissions=base.permissions,
+        main=base.models.for_main,
+        notices=base.notices,
+        catch_up=base.config.live(CatchUpSettings),
+        restarts=base.restarts,
+        worker_id=base.worker_id,
+        now=base.now,
+    )

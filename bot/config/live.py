@@ -1,0 +1,27 @@
+"""The configuration in force: parts read their settings from it at each use."""
+
+from bot.config.model import Config
+from bot.values import Live, Section
+
+
+class LiveConfig:
+    """The sections of the configuration in force, now (`section`) and at each use (`live`).
+
+    Args:
+        current: Returns the configuration in force; a `Config` returns itself.
+    """
+
+    def __init__(self, current: Live[Config]) -> None:
+        self._current = current
+
+    def __call__(self) -> Config:
+        """Return the configuration in force."""
+        return self._current()
+
+    def section(self, kind: type[Section]) -> Section:
+        """Return the section of this class, as it is now."""
+        return self._current().section(kind)
+
+    def live(self, kind: type[Section]) -> Live[Section]:
+        """Return a function that returns the section of this class at each call."""
+        return lambda: self._current().section(kind)

@@ -1,0 +1,26 @@
+"""The configuration in force: one swap replaces every section at once."""
+
+from bot.agent.settings import AgentSettings
+from bot.config.live import LiveConfig
+from bot.config.model import Config
+from bot.subagents.limits import SubagentSettings
+
+
+def test_a_swap_replaces_all_sections_at_once() -> None:
+    held = [Config()]
+    current = LiveConfig(lambda: held[0])
+    runs, agent = current.live(SubagentSettings), current.live(AgentSettings)
+
+    held[0] = Config(
+        subagents=SubagentSettings(max_concurrent_per_user=7), agent=AgentSettings(name="Rosa")
+    )
+
+    assert runs().max_concurrent_per_user == current().subagents.max_concurrent_per_user == 7
+    assert agent().name == current.section(AgentSettings).name == "Rosa"
+
+
+def test_fixed_settings_stand_in_for_live_ones() -> None:
+    settings = SubagentSettings(max_concurrent_per_user=2)
+
+    assert settings() is settings
+    assert LiveConfig(Config(subagents=settings)).live(SubagentSettings)() is settings
