@@ -36,6 +36,10 @@ def _people(config: Config) -> Iterator[str]:
         "access.admins": config.access.admins,
         "access.blocked": config.access.blocked,
         **{
+            f"access.place_admins.{server}": names
+            for server, names in config.access.place_admins.items()
+        },
+        **{
             f"{each.section}.{key}": names
             for each in config.of_skills
             for key, names in each.accounts.items()

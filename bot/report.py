@@ -72,6 +72,7 @@ def _sections(
 ) -> dict[str, Iterable[str]]:
     """Return the lines of each part, by its title; empty lines are left out."""
     admins, blocked = len(config.access.admins), len(config.access.blocked)
+    servers = len(config.access.place_admins)
     permissions, database = config.permissions, config.database
     from_environment = ", ".join(overrides(environ))
     return {
@@ -82,9 +83,12 @@ def _sections(
         "Models": config.models.describe(),
         "Subagents": _subagents(config.subagents),
         "Access": [
-            counted(admins, "admin")
+            counted(admins, "operator")
             if admins
-            else "no admins: nobody sees or stops another's runs (`access.admins`)",
+            else "no operators: nobody sees or stops everyone's runs (`access.admins`)",
+            f"admins of {counted(servers, 'server or workspace', 'servers or workspaces')}"
+            if servers
+            else "",
             f"blocked: {counted(blocked, 'user')}" if blocked else "",
         ],
         "Database": [

@@ -208,10 +208,17 @@ class Stopper:
 
 
 class Role(StrEnum):
-    """The rights of a user: see `bot.conversations.access`."""
+    """The rights of a user: see `bot.conversations.access`.
+
+    An operator is an admin of everything, an admin one of the server or workspace of the place.
+    """
 
     USER = "user"
     ADMIN = "admin"
+    OPERATOR = "operator"
+
+
+ADMINS = frozenset({Role.ADMIN, Role.OPERATOR})
 
 
 #: Begins the keys of files that belong to a place. No `Identity.key` contains a slash.

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import ColumnElement, Select, Table, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.base import Executable
+from sqlalchemy.sql.base import Executable, ReadOnlyColumnCollection
 
 from bot.values import Identity, Json, Place
 from db.database import Transaction
@@ -160,6 +160,15 @@ def is_at(table: Table, place: Place, *names: str) -> list[ColumnElement[bool]]:
 def owned_by(table: Table, user_id: str | None) -> list[ColumnElement[bool]]:
     """Return the condition for the rows of a user; of all users for `None`."""
     return [] if user_id is None else [table.c.user_id == user_id]
+
+
+def begun_in(
+    columns: ReadOnlyColumnCollection[str, Any], place: Place | None
+) -> list[ColumnElement[bool]]:
+    """Return the conditions for rows of the server or workspace of a place; none for `None`."""
+    if place is None:
+        return []
+    return [columns.channel == place.platform, columns.place_workspace == place.workspace]
 
 
 def readable_in(table: Table, place: Place | None) -> list[ColumnElement[bool]]:

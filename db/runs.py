@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from bot.values import UNFINISHED, WAITING, Json, Place, RunStatus
 from db.database import Transaction
-from db.rows import RowMapper, change, owned_by, readable_in
+from db.rows import RowMapper, begun_in, change, owned_by, readable_in
 from db.tables import subagent_runs as runs
 from db.types import UtcDateTime
 
@@ -276,10 +276,11 @@ async def be_ready(tx: Transaction, run_id: str, attempt: int, now: datetime) ->
 
 
 def _within(
-    user_id: str | None, parent: str | None, read_in: Place | None
+    user_id: str | None, parent: str | None, read_in: Place | None, began_in: Place | None
 ) -> list[ColumnElement[bool]]:
     nested = [] if parent is None else [runs.c.parent_run_id == parent]
-    return [*owned_by(runs, user_id), *readable_in(runs, read_in), *nested]
+    places = (*readable_in(runs, read_in), *begun_in(runs.c, began_in))
+    return [*owned_by(runs, user_id), *places, *nested]
 
 
 async def active(
@@ -288,10 +289,11 @@ async def active(
     *,
     parent: str | None = None,
     read_in: Place | None = None,
+    began_in: Place | None = None,
     limit: int = 100,
 ) -> list[Run]:
     """Return unfinished runs, newest first; those of all users for `None`."""
-    within = _within(user_id, parent, read_in)
+    within = _within(user_id, parent, read_in, began_in)
     unfinished = runs.c.status.in_(UNFINISHED)
     return await RUNS.find_all(tx, unfinished, *within, order=_NEWEST_FIRST, limit=limit)
 
@@ -304,10 +306,11 @@ async def ended_since(
     limit: int,
     parent: str | None = None,
     read_in: Place | None = None,
+    began_in: Place | None = None,
 ) -> list[Run]:
     """Return unarchived runs that ended since a time, newest first; of all users for `None`."""
     lately = (runs.c.completed_at > since, runs.c.archived_at.is_(None))
-    within = _within(user_id, parent, read_in)
+    within = _within(user_id, parent, read_in, began_in)
     return await RUNS.find_all(tx, *lately, *within, order=_NEWEST_FIRST, limit=limit)
 
 
@@ -324,6 +327,7 @@ async def find(
     user_id: str | None,
     parent: str | None = None,
     read_in: Place | None = None,
+    began_in: Place | None = None,
     limit: int = 6,
     all_that_fit: bool = False,
 ) -> list[Run]:
@@ -336,10 +340,11 @@ async def find(
         user_id: The owner; `None` for all users.
         parent: Only runs that this run started.
         read_in: Only runs that every reader of this place can read.
+        began_in: Only runs that began in the server or workspace of this place.
         limit: The most to return; two already mean that the handle is ambiguous.
         all_that_fit: Include ended runs even if exactly one unfinished run matches.
     """
-    whose = _within(user_id, parent, read_in)
+    whose = _within(user_id, parent, read_in, began_in)
     if len(handle) > MAX_HANDLE:
         return []
     if handle.lower() == "last":

@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 from sqlalchemy import Subquery, case, func, literal, select, union_all
 
+from bot.values import Place
 from db.database import Transaction
+from db.rows import begun_in
 from db.tables import subagent_runs as runs
 from db.tables import turns
 
@@ -76,20 +78,42 @@ async def of_user(tx: Transaction, user_id: str, since: datetime) -> SpendingSum
     return _spending((await tx.execute(select(*_SUMS).where(*mine))).one())
 
 
-async def top(tx: Transaction, by: Grouping, since: datetime, *, limit: int) -> list[SpendingSum]:
-    """Return the groups that have cost most since a time, of all users."""
+async def top(
+    tx: Transaction,
+    by: Grouping,
+    since: datetime,
+    *,
+    limit: int,
+    began_in: Place | None = None,
+) -> list[SpendingSum]:
+    """Return the groups that have cost most since a time, of all users.
+
+    Args:
+        tx: The transaction.
+        by: The values that a group shares.
+        since: The time.
+        limit: Most groups.
+        began_in: Only the server or workspace of this place; `None` for all.
+    """
     keys = [_WORK.c[name] for name in _GROUPS[by]]
-    query = select(*keys, *_SUMS).where(_WORK.c.created_at >= since).group_by(*keys)
+    within = (_WORK.c.created_at >= since, *begun_in(_WORK.c, began_in))
+    query = select(*keys, *_SUMS).where(*within).group_by(*keys)
     tokens = func.sum(_WORK.c.input_tokens + _WORK.c.output_tokens)
     query = query.having(tokens > 0).limit(limit)
     order = func.coalesce(func.sum(_WORK.c.cost), 0).desc(), tokens.desc(), *keys
     return [_spending(row, len(keys)) for row in await tx.execute(query.order_by(*order))]
 
 
-async def table(tx: Transaction, since: datetime) -> list[SpendingSum]:
-    """Return the sums since a time by user, place, agent and model, the highest cost first."""
+async def table(
+    tx: Transaction, since: datetime, *, began_in: Place | None = None
+) -> list[SpendingSum]:
+    """Return the sums since a time by user, place, agent and model, the highest cost first.
+
+    With `began_in` only those of the server or workspace of this place.
+    """
     keys = [_WORK.c[name] for by in GROUPINGS for name in _GROUPS[by]]
-    query = select(*keys, *_SUMS).where(_WORK.c.created_at >= since).group_by(*keys)
+    within = (_WORK.c.created_at >= since, *begun_in(_WORK.c, began_in))
+    query = select(*keys, *_SUMS).where(*within).group_by(*keys)
     order = func.coalesce(func.sum(_WORK.c.cost), 0).desc(), *keys
     rows = await tx.execute(query.order_by(*order).limit(MOST_ROWS))
     return [_spending(row, len(keys)) for row in rows]

@@ -1,17 +1,29 @@
 """The access rules: users that may talk to the bot, and runs that a request may reach (pure)."""
 
+import re
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from pydantic import Field, field_validator
+
 from bot.values import Identity, Place, Role, Settings
+
+#: A server or workspace in the configuration.
+_SERVER = re.compile(r"discord:[0-9]{5,20}|slack:[TE][A-Z0-9]{2,20}")
 
 
 class AccessSettings(Settings):
     """Everything under `access:`."""
 
     admins: tuple[str, ...] = ()
-    """People who may see and stop everyone's runs (audited), by commands and buttons:
-    `platform:account`, for Slack `slack:workspace:account`.
+    """Operators: people who may see, stop and configure everything (audited), by commands and
+    buttons: `platform:account`, for Slack `slack:workspace:account`.
+    """
+
+    place_admins: dict[str, tuple[str, ...]] = Field({})
+    """Admins of one server or workspace, who may see, stop and configure what began there:
+    `discord:SERVER` or `slack:WORKSPACE`, and people, written like admins. On Discord also
+    `discord.admin_roles`.
     """
 
     blocked: tuple[str, ...] = ()
@@ -21,6 +33,23 @@ class AccessSettings(Settings):
     """Other bots that are answered when they mention the bot, written like admins. The words of
     all others are context.
     """
+
+    @field_validator("place_admins")
+    @classmethod
+    def _names_servers(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        for name in value:
+            if not _SERVER.fullmatch(name):
+                raise ValueError(
+                    f"{name[:60]!r} is no server or workspace: write `discord:` and the number "
+                    "that Copy Server ID gives, or `slack:` and the id of the workspace (T…)"
+                )
+        return value
+
+    def admins_at(self, place: Place) -> frozenset[str]:
+        """Return the accounts that are admins of the server or workspace of a place."""
+        # A workspace of an organisation is named `E….T…`.
+        names = (f"{place.platform}:{part}" for part in place.workspace.split("."))
+        return frozenset(each for name in names for each in self.place_admins.get(name, ()))
 
 
 def spelled(user: Identity) -> str:
@@ -60,10 +89,12 @@ class RunScope:
     Attributes:
         owner: The key of the user who owns them; `None` for the runs of all users.
         read_in: Only runs that every reader of this place can read; `None` for runs of all places.
+        began_in: Only runs that began in the server or workspace of this place; `None` for all.
     """
 
     owner: str | None
     read_in: Place | None = None
+    began_in: Place | None = None
 
     def covers(self, owner: str, started_in: Place | None = None) -> bool:
         """Return True for a run of this owner.
@@ -74,6 +105,10 @@ class RunScope:
         """
         if self.owner not in {None, owner}:
             return False
+        if self.began_in is not None and not (
+            started_in is not None and is_same_server(self.began_in, started_in)
+        ):
+            return False
         if self.read_in is None:
             return True
         return started_in is not None and can_read(self.read_in, started_in)
@@ -82,14 +117,22 @@ class RunScope:
 def scope_of(requester: Requester) -> RunScope:
     """Return the runs that a request may reach: the one access rule.
 
-    Users reach their own runs. Admins reach the runs of all users, by commands and buttons only:
-    a model that works for an admin may obey a page that it read. The answer to a command is
-    private. The answer of a model is read by all readers of its place, so it reaches only runs
-    that they can read as well.
+    Users reach their own runs. Operators reach the runs of all users, and admins those that began
+    in the server or workspace where they ask, by commands and buttons only: a model that works for
+    an admin may obey a page that it read. The answer to a command is private. The answer of a model
+    is read by all readers of its place, so it reaches only runs that they can read as well.
     """
-    if has_admin_powers(requester):
+    if is_operator(requester):
         return RunScope(owner=None)
+    if has_admin_powers(requester, requester.place):
+        return RunScope(owner=None, began_in=requester.place)
     return own_scope(requester)
+
+
+def may_reach(requester: Requester, owner: str, started_in: Place | None) -> bool:
+    """Return True for a run that a request may reach: one's own, or one within admin powers."""
+    scopes = (own_scope(requester), scope_of(requester))
+    return any(scope.covers(owner, started_in) for scope in scopes)
 
 
 def own_scope(requester: Requester) -> RunScope:
@@ -98,9 +141,36 @@ def own_scope(requester: Requester) -> RunScope:
     return RunScope(requester.user.key, read_in=None if alone else requester.place)
 
 
-def has_admin_powers(requester: Requester) -> bool:
-    """Return True for a command or button of an admin; never for a call of a model."""
-    return requester.role is Role.ADMIN and requester.typed
+def is_operator(requester: Requester) -> bool:
+    """Return True for a command or button of an operator; never for a call of a model."""
+    return requester.role is Role.OPERATOR and requester.typed
+
+
+def has_admin_powers(requester: Requester, about: Place | None) -> bool:
+    """Return True for a command or button of an operator or of an admin of a server or workspace.
+
+    A call of a model never has these powers.
+
+    Args:
+        requester: The request.
+        about: The place where what is looked at or changed began; `None` for the whole bot, which
+            is in the powers of operators alone.
+    """
+    if not requester.typed:
+        return False
+    if requester.role is Role.OPERATOR:
+        return True
+    return (
+        requester.role is Role.ADMIN
+        and about is not None
+        and is_same_server(requester.place, about)
+    )
+
+
+def is_same_server(place: Place, other: Place) -> bool:
+    """Return True for two places of one Discord server or Slack workspace."""
+    server = (place.platform, place.workspace)
+    return bool(place.workspace) and server == (other.platform, other.workspace)
 
 
 def is_private(place: Place) -> bool:

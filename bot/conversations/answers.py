@@ -8,7 +8,7 @@ from datetime import datetime
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.conversations import inbound
-from bot.conversations.access import scope_of
+from bot.conversations.access import may_reach
 from bot.conversations.approvals import GONE_REPLY, Approvals, Waiting
 from bot.platforms.base import FOR_A_DAY, NO, YES, CommandReply, Incoming
 from bot.platforms.messaging.texts import short_answer
@@ -44,13 +44,12 @@ class Answers:
     now: Clock
 
     async def answer(
-        self, user: Identity, role: Role, asked: str, *, choice: str, event: Incoming | None = None
+        self, answerer: Caller, asked: str, *, choice: str, event: Incoming | None = None
     ) -> CommandReply | None:
         """Store the choice of a user, given by its key.
 
         Args:
-            user: The user who answers.
-            role: The role of that user.
+            answerer: The user who answers, with the place of the answer.
             asked: The id of the question.
             choice: The key of the choice.
             event: The message with the answer; `None` for a click.
@@ -58,12 +57,12 @@ class Answers:
         Returns:
             The reply; `None` if the event was stored before.
         """
-        question = await self.database.read(run_questions.get, asked)
+        question, run = await self._question(asked)
         if question is None:
             if choice not in {YES.key, NO.key, FOR_A_DAY.key}:
                 return GONE_REPLY
-            return await self.approvals.answer(user, role, asked, choice=choice, event=event)
-        if not scope_of(Caller.of_user(user, role)).covers(question.user_id):
+            return await self.approvals.answer(answerer, asked, choice=choice, event=event)
+        if run is None or not may_reach(answerer, question.user_id, run.place):
             return GONE_REPLY
         number = int(choice[:3]) if choice.isdecimal() else 0
         if question.kind == "permit" and choice in {each.key for each in PERMIT}:
@@ -74,7 +73,13 @@ class Answers:
             meant = _Meaning("yes", question.options[number - 1])
         else:
             return GONE_REPLY
-        return await self._take(user, question, meant, event)
+        return await self._take(answerer.user, question, meant, event)
+
+    async def _question(self, asked: str) -> tuple[RunQuestion | None, Run | None]:
+        """Return a question of a run, and the run."""
+        async with self.database.snapshot() as tx:
+            question = await run_questions.get(tx, asked)
+            return question, await runs.get(tx, question.run_id) if question else None
 
     async def in_words(self, incoming: Incoming, role: Role, text: str) -> CommandReply | None:
         """Store a message as the answer to an open question to this user in this place.
@@ -112,7 +117,8 @@ class Answers:
                 return await self._refuse(incoming, "\n".join(["Which one do you mean?", *known]))
             if waiting:
                 (item,) = waiting
-                reply = await self.answer(user, role, item.id, choice=given.choice, event=incoming)
+                answerer = Caller.of_user(user, role, place)
+                reply = await self.answer(answerer, item.id, choice=given.choice, event=incoming)
                 return _settled(reply, item.id, given.choice)
         questions = [item for item in asked if item.kind == "input"]
         # Of several open questions the main agent, which sees them all, may know the right one.

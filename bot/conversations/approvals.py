@@ -12,7 +12,7 @@ from bot.agent.protocols import AskedCall
 from bot.agent.sanitizer import escape_for_model
 from bot.agent.toolbox import OTHERS
 from bot.conversations import inbound
-from bot.conversations.access import scope_of
+from bot.conversations.access import may_reach
 from bot.errors import BotError, DeliveryError, ToolError
 from bot.events import EventBus, TurnWaiting
 from bot.platforms.base import (
@@ -174,8 +174,7 @@ class Approvals:
 
     async def answer(
         self,
-        user: Identity,
-        role: Role,
+        answerer: Caller,
         approval_id: str,
         *,
         choice: str,
@@ -184,8 +183,7 @@ class Approvals:
         """Store an answer; only the first answer of the owner or of an admin counts.
 
         Args:
-            user: The user who answers.
-            role: The role of that user.
+            answerer: The user who answers, with the place of the answer.
             approval_id: The id of the question.
             choice: `yes`, `no`, or `day`: yes, also to later calls of these tools there.
             event: The message with the answer; `None` for a click.
@@ -193,10 +191,11 @@ class Approvals:
         Returns:
             The reply; `None` if the event was stored before.
         """
-        yes = choice != NO.key
+        user, yes = answerer.user, choice != NO.key
         approval = await self.database.read(approvals.get, approval_id)
-        scope = scope_of(Caller.of_user(user, role))
-        if approval is None or not scope.covers(approval.user_id):
+        if approval is None:
+            return GONE_REPLY
+        if not may_reach(answerer, approval.user_id, Place(*approval.context["place"])):
             return GONE_REPLY
         sound = not yes or self._is_as_shown(approval)
         if not sound:

@@ -93,7 +93,7 @@ async def stop(call: CommandCall) -> CommandReply:
         other = None
         if active is None and caller.shared:
             other = await turns.active_of(tx, None, caller.place, before=caller.command_id or None)
-            active = other if has_admin_powers(caller) else None
+            active = other if other and has_admin_powers(caller, other.place) else None
         stopped = active is not None and await turns.request_stop(tx, active.id, bot.now())
     if other is not None and active is None:
         return CommandReply(text=NOT_YOURS.format(name=one_line(other.user_name, 60)), failed=True)
@@ -111,7 +111,7 @@ async def context(call: CommandCall) -> CommandReply:
     bot, caller = call.bot, call.caller
     mode = ConversationMode(shared=caller.shared)
     if call.get("forget"):
-        if not has_admin_powers(caller):
+        if not has_admin_powers(caller, caller.place):
             return CommandReply(text="Only an admin can do that.", failed=True)
         async with bot.database.transaction() as tx:
             await stored.apply(tx, caller.command_id, bot.now())
@@ -157,7 +157,7 @@ async def undo(call: CommandCall) -> CommandReply:
 async def help_(call: CommandCall) -> CommandReply:
     """Show the commands and the agents."""
     bot, platform = call.bot, call.caller.place.platform
-    commands = bot.table.help(platform, admin=has_admin_powers(call.caller))
+    commands = bot.table.help(platform, call.rights)
     agents = "\n".join(f"- {line}" for line in described(bot.agents))
     return CommandReply(text=f"{commands}\n\n**Agents**\n{agents}")
 

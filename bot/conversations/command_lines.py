@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from bot.agent.sanitizer import one_line
 from bot.conversations.command_words import handle_and_rest, parted, quoted
 from bot.errors import BadRequestError
-from bot.values import RunStatus
+from bot.values import ADMINS, Role, RunStatus
 
 _OPTION = re.compile(r"--(\w[\w-]*)(?:=|\s+)(\"[^\"]*\"|'[^']*'|(?!--)\S+)\s*")
 #: Most words of a name or a handle in a message; more are a sentence.
@@ -91,8 +91,8 @@ class CommandSpec:
         groups: The groups that have the command; help lists it in the first.
         description: For help, completion and slash commands, at most 100 characters.
         aliases: Further names.
-        admin: Whether only admins have it. Discord would offer it to everyone, so that it is not a
-            slash command there.
+        admin: Whether only admins have it, with `operator` only operators. Discord would offer it
+            to everyone, so that it is not a slash command there.
         public: Whether everyone in the place may read the answer, since it names no runs.
         changes: Returns True if the command with these words does more than show something.
         opens: Whether it needs a conversation when it changes something.
@@ -112,6 +112,7 @@ class CommandSpec:
     _: KW_ONLY
     aliases: tuple[str, ...] = ()
     admin: bool = False
+    operator: bool = False
     public: bool = False
     changes: Callable[[str], bool] = lambda _: False
     opens: bool = False
@@ -119,6 +120,10 @@ class CommandSpec:
     fits: Callable[[RunStatus, bool], bool] = lambda *_: True
     without_runs: str = "You have no runs."
     button: str = ""
+
+    def is_for(self, rights: Role) -> bool:
+        """Return True if a user with these rights has the command."""
+        return not self.admin or rights in ({Role.OPERATOR} if self.operator else ADMINS)
 
     @property
     def listed(self) -> list[Argument]:
@@ -371,19 +376,20 @@ class CommandTable(Generic[Spec_co]):
             return one_line(f"/subagents {typed.name}", 40)
         return one_line(self.typed(typed.name, platform), 40)
 
-    def help(self, platform: str, *, admin: bool = False) -> str:
-        """Return the commands as users of a platform type them, Markdown."""
+    def help(self, platform: str, rights: Role = Role.USER) -> str:
+        """Return the commands of users with these rights as they type them, Markdown."""
         lines = ["**Runs** (an id is its first letters, a label, `#n`, or `last`)"]
-        lines += self._help_lines(CommandGroup.RUNS, platform, admin=False)
-        lines += ["", "**Chat**", *self._help_lines(CommandGroup.CHAT, platform, admin=False)]
+        lines += self._help_lines(CommandGroup.RUNS, platform, Role.USER)
+        lines += ["", "**Chat**", *self._help_lines(CommandGroup.CHAT, platform, Role.USER)]
         text = "\n".join(lines) + _SLACK_HELP * (platform == "slack")
-        more = self._help_lines(CommandGroup.CHAT, platform, admin=True) if admin else []
+        more = rights in ADMINS and self._help_lines(CommandGroup.CHAT, platform, rights)
         return "\n".join([text, "", "**For admins**", *more]) if more else text
 
-    def _help_lines(self, group: CommandGroup, platform: str, *, admin: bool) -> list[str]:
+    def _help_lines(self, group: CommandGroup, platform: str, rights: Role) -> list[str]:
         lines = []
         for each in self.commands:
-            if each.groups[0] is not group or each.admin is not admin:
+            shown = each.is_for(rights) and each.admin is (rights in ADMINS)
+            if each.groups[0] is not group or not shown:
                 continue
             forms = [(each.usage, each.description)]
             forms += [(f"{each.name} {value}", text) for value, text in each.choices]

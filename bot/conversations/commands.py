@@ -6,7 +6,7 @@ from typing import Protocol
 
 from bot.agent.sanitizer import one_line
 from bot.catalog.agents import Agents, described
-from bot.conversations.access import has_admin_powers
+from bot.conversations.access import has_admin_powers, is_operator
 from bot.conversations.command_lines import CommandGroup, CommandSpec, CommandTable
 from bot.conversations.context_preview import ContextPreview
 from bot.conversations.personal_copies import PersonalCopies
@@ -20,7 +20,7 @@ from bot.subagents.cards import card_of
 from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller
-from bot.values import Clock, Identity, Place
+from bot.values import Clock, Identity, Place, Role
 from db.database import Database
 from db.turns import Turn
 
@@ -42,6 +42,13 @@ class SelectableModels(Protocol):
         """Return all models that may be chosen, the default first."""
 
 
+def rights_of(caller: Caller) -> Role:
+    """Return the rights of a command: those of an admin only where the command was typed."""
+    if is_operator(caller):
+        return Role.OPERATOR
+    return Role.ADMIN if has_admin_powers(caller, caller.place) else Role.USER
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandCall:
     """A command of a user that is being carried out.
@@ -54,6 +61,11 @@ class CommandCall:
     bot: "CommandRunner"
     caller: Caller
     arguments: Mapping[str, str]
+
+    @property
+    def rights(self) -> Role:
+        """The rights of the caller in the place of the command."""
+        return rights_of(self.caller)
 
     def get(self, name: str) -> str:
         """Return an argument; empty if it was not given."""
@@ -111,7 +123,7 @@ class CommandRunner:
         typed = self.table.find(text)
         assert typed is not None, "The text is a command."
         command = typed.command
-        if command is None or (command.admin and not has_admin_powers(caller)):
+        if command is None or not command.is_for(rights_of(caller)):
             offered = [each.name for each in self.table.of(typed.group) if not each.admin]
             name = one_line(typed.name, 30)
             if typed.group is CommandGroup.RUNS:

@@ -42,13 +42,14 @@ HELD_BESIDE = timedelta(seconds=30)
 Result = TypeVar("Result")
 
 
-def authorise(user: Identity, access: AccessSettings, *, admin: bool = False) -> Role:
+def authorise(user: Identity, access: AccessSettings, place: Place, *, admin: bool = False) -> Role:
     """Return the role of a user, by the account and never by a name that can be changed.
 
     Args:
         user: The user.
         access: Lists the admins and the blocked users.
-        admin: The platform makes this user an admin.
+        place: The place in which the user is.
+        admin: The platform makes this user an admin of the server or workspace of the place.
 
     Raises:
         NotAllowedError: The admins have blocked this user.
@@ -56,7 +57,9 @@ def authorise(user: Identity, access: AccessSettings, *, admin: bool = False) ->
     account = spelled(user)
     if account in access.blocked:
         raise NotAllowedError("You cannot use this bot. Ask its admins if you think you should.")
-    return Role.ADMIN if admin or account in access.admins else Role.USER
+    if account in access.admins:
+        return Role.OPERATOR
+    return Role.ADMIN if admin or account in access.admins_at(place) else Role.USER
 
 
 async def store(

@@ -71,7 +71,7 @@ class Orchestrator:
         """Receive a user's input: a message begins a turn, a command is answered at once."""
         incoming = replace(incoming, text=plain(incoming.text, limit=None).strip())
         try:
-            role = authorise(incoming.user, self.access(), admin=incoming.admin)
+            role = authorise(incoming.user, self.access(), incoming.place, admin=incoming.admin)
         except NotAllowedError as error:
             return _refused(error)
         if incoming.said_at is None:
@@ -122,14 +122,22 @@ class Orchestrator:
         return CommandReply(text="I answer here.")
 
     async def answer(
-        self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
+        self,
+        user: Identity,
+        confirmation_id: str,
+        *,
+        choice: str,
+        place: Place | None = None,
+        admin: bool = False,
     ) -> CommandReply:
         """Store the answer of the owner or of an admin to a question."""
+        place = place or Place(user.platform)
         try:
-            role = authorise(user, self.access(), admin=admin)
+            role = authorise(user, self.access(), place, admin=admin)
         except NotAllowedError as error:
             return _refused(error)
-        reply = await self.answers.answer(user, role, confirmation_id, choice=choice)
+        answerer = Caller.of_user(user, role, place)
+        reply = await self.answers.answer(answerer, confirmation_id, choice=choice)
         return reply or GONE_REPLY
 
     # -- queries of the platforms ----------------------------------------------------------------
@@ -255,8 +263,8 @@ class Orchestrator:
         Raises:
             NotAllowedError: The admins have blocked this user.
         """
-        authorise(user, self.access())
         place = Place(user.platform)
+        authorise(user, self.access(), place)
         caller = Caller(user=user, role=Role.USER, place=place, typed=True)
         return await self.commands.runner.overview(caller)
 

@@ -52,7 +52,13 @@ class InboundHandler(Protocol):
         """Return the places with a recent turn that ended and without a turn that waits or runs."""
 
     async def answer(
-        self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
+        self,
+        user: Identity,
+        confirmation_id: str,
+        *,
+        choice: str,
+        place: Place | None = None,
+        admin: bool = False,
     ) -> CommandReply:
         """Handle the answer of the owner or of an admin to a confirmation.
 
@@ -60,6 +66,7 @@ class InboundHandler(Protocol):
             user: The user who answers.
             confirmation_id: The id of the confirmation.
             choice: The `key` of one of its choices.
+            place: The place of the answer; `None` for a place outside of servers and workspaces.
             admin: As in `Incoming`.
         """
 

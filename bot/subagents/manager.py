@@ -9,7 +9,7 @@ from functools import partial
 
 from bot.agent.plain import plain
 from bot.agent.sanitizer import stored
-from bot.conversations.access import has_admin_powers, own_scope
+from bot.conversations.access import is_operator, own_scope
 from bot.errors import BadRequestError, NotAllowedError, NotFoundError
 from bot.events import EventBus, RunSpawned
 from bot.subagents import resuming
@@ -305,7 +305,7 @@ class SubagentManager:
         return asked
 
     async def usage(self, caller: Caller) -> UsageReport:
-        """Return the user's usage and limits; for admins, with the number of all users."""
+        """Return the user's usage and limits; for operators, with the number of all users."""
         settings, user, now = self.settings(), caller.user.key, self.now()
         window = now - timedelta(seconds=settings.spawn_rate_limit.window_seconds)
         delegating = now - timedelta(seconds=settings.delegation_rate_limit.window_seconds)
@@ -315,7 +315,7 @@ class SubagentManager:
             tokens, weighted, cost_runs = await admission.tokens_since(
                 tx, user, now - timedelta(days=1)
             )
-            everyone = await users.count(tx) if has_admin_powers(caller) else None
+            everyone = await users.count(tx) if is_operator(caller) else None
         return UsageReport(
             settings=settings,
             runs=counts,

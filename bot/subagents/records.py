@@ -10,7 +10,7 @@ from bot.agent.messages import Answer, ToolResults, UserMessage, from_json
 from bot.agent.plain import plain
 from bot.agent.progress import Progress
 from bot.agent.sanitizer import one_line
-from bot.conversations.access import has_admin_powers, own_scope, scope_of
+from bot.conversations.access import RunScope, has_admin_powers, own_scope, scope_of
 from bot.errors import AmbiguousError, NotAllowedError, NotFoundError
 from bot.run_texts import status_text
 from bot.subagents.requests import CONTINUES, Caller, SpendingReport
@@ -88,7 +88,13 @@ class Records:
                     tx, typed, user_id=own.owner, read_in=own.read_in, parent=caller.run_id
                 )
             if typed.lower() not in {"", "last"} and not found and scope != own:
-                found = await runs.find(tx, typed, user_id=scope.owner, read_in=scope.read_in)
+                found = await runs.find(
+                    tx,
+                    typed,
+                    user_id=scope.owner,
+                    read_in=scope.read_in,
+                    began_in=scope.began_in,
+                )
         if not found:
             here = "" if own.read_in is None else " that was started here"
             raise NotFoundError(
@@ -122,23 +128,32 @@ class Records:
 
         Args:
             caller: The caller.
-            everyone: True for the runs of all users; only for admin commands, and audited.
+            everyone: True for the runs of all users, for an admin those of the server or workspace;
+                only for admin commands, and audited.
 
         Raises:
             NotAllowedError: The runs of all users, and the caller is not an admin using a command.
         """
-        if everyone and not has_admin_powers(caller):
+        if everyone and not has_admin_powers(caller, caller.place):
             raise NotAllowedError("Only admins can list everyone's runs.")
         scope = scope_of(caller) if everyone else own_scope(caller)
-        parent, read_in = caller.run_id, scope.read_in
+        parent, read_in, began_in = caller.run_id, scope.read_in, scope.began_in
         async with self.database.snapshot() as tx:
-            active = await runs.active(tx, scope.owner, parent=parent, read_in=read_in)
+            active = await runs.active(
+                tx, scope.owner, parent=parent, read_in=read_in, began_in=began_in
+            )
             since = self.now() - timedelta(minutes=30)
             ended = await runs.ended_since(
-                tx, scope.owner, since, limit=8, parent=parent, read_in=read_in
+                tx,
+                scope.owner,
+                since,
+                limit=8,
+                parent=parent,
+                read_in=read_in,
+                began_in=began_in,
             )
         if everyone:
-            await self._audit(caller, "list", subject="all")
+            await self._audit(caller, "list", subject=_all_of(scope))
         return active, ended
 
     async def spending(self, caller: Caller, *, everyone: bool = False) -> SpendingReport:
@@ -150,14 +165,13 @@ class Records:
         today, month = self._periods()
         top: dict[spending.Grouping, Sequence[SpendingSum]] = {}
         names: dict[str, str] = {}
-        if everyone:
-            await self._allow_spending(caller)
+        began_in = (await self._allow_spending(caller)).began_in if everyone else None
         async with self.database.snapshot() as tx:
             mine = caller.user.key
             of_today = await spending.of_user(tx, mine, today)
             of_month = await spending.of_user(tx, mine, month)
             for by in spending.GROUPINGS if everyone else ():
-                top[by] = await spending.top(tx, by, month, limit=MOST_GROUPS)
+                top[by] = await spending.top(tx, by, month, limit=MOST_GROUPS, began_in=began_in)
             for each in top.get("user", ()):
                 user = await users.get(tx, each.group[0])
                 names[each.group[0]] = one_line(user.name, 60) if user else ""
@@ -169,20 +183,22 @@ class Records:
         Raises:
             NotAllowedError: The caller is not an admin using a command.
         """
-        await self._allow_spending(caller)
+        scope = await self._allow_spending(caller)
         _, month = self._periods()
         async with self.database.snapshot() as tx:
-            return await spending.table(tx, month)
+            return await spending.table(tx, month, began_in=scope.began_in)
 
     def _periods(self) -> tuple[datetime, datetime]:
         """Return the begin of this day and of this month, UTC."""
         today = self.now().replace(hour=0, minute=0, second=0, microsecond=0)
         return today, today.replace(day=1)
 
-    async def _allow_spending(self, caller: Caller) -> None:
-        if not has_admin_powers(caller):
+    async def _allow_spending(self, caller: Caller) -> RunScope:
+        if not has_admin_powers(caller, caller.place):
             raise NotAllowedError("Only admins can see everyone's usage.")
-        await self._audit(caller, "usage", subject="all")
+        scope = scope_of(caller)
+        await self._audit(caller, "usage", subject=_all_of(scope))
+        return scope
 
     async def info(self, handle: str, caller: Caller) -> RunDetails:
         """Return all details of one run.
@@ -239,6 +255,12 @@ class Records:
         page = min(max(1, page), pages)
         shown = lines[(page - 1) * per_page : page * per_page]
         return LogPage(run=run, lines=tuple(shown), page=page, pages=pages)
+
+
+def _all_of(scope: RunScope) -> str:
+    """Return the subject of a look at the runs of all users, for the audit log."""
+    place = scope.began_in
+    return f"all of {place.platform}:{place.workspace}" if place else "all"
 
 
 def ending_line(run: Run) -> str:

@@ -85,9 +85,9 @@ class Caller:
         return self.call_key or (("command", self.command_id) if self.command_id else None)
 
     @classmethod
-    def of_user(cls, user: Identity, role: Role) -> "Caller":
+    def of_user(cls, user: Identity, role: Role, place: Place) -> "Caller":
         """Return the caller for an answer that a user typed or pressed."""
-        return cls(user=user, role=role, place=Place(user.platform), typed=True)
+        return cls(user=user, role=role, place=place, typed=True)
 
     @classmethod
     def of(cls, context: ToolContext) -> "Caller":

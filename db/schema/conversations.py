@@ -170,7 +170,7 @@ turns = Table(
     # `message`: a user sent it. `summary`: results of runs are summarised. `confirmed`: the user
     # approved calls, with which the turn begins. `greeting`: its answer is stored already.
     Column("kind", String(20), nullable=False, server_default="message"),
-    # `user` or `admin`: the user's role at the time of the message.
+    # `user`, `admin` or `operator`: the user's rights at the time of the message.
     Column("role", String(10), nullable=False, server_default="user"),
     Column("attempt", Integer, nullable=False, server_default=text("0")),
     # Processes that ended while this was the work that they had started last.

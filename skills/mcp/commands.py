@@ -27,7 +27,7 @@ MOST_CHARACTERS = 1_500
 
 @dataclass(frozen=True, slots=True)
 class McpCommands:
-    """Carries out commands about MCP servers; the caller has checked the user's admin role."""
+    """Carries out commands about MCP servers; the caller has checked the operator's rights."""
 
     servers: McpServers
 
@@ -41,6 +41,7 @@ class McpCommands:
             (_WORDS,),
             handler=self.run,
             admin=True,
+            operator=True,
             changes=lambda words: words.lower().split()[:1] == ["approve"],
         )
 

@@ -60,7 +60,7 @@ def test_what_is_switched_off_or_unusual_is_said() -> None:
     deep = Config(access=access, subagents=SubagentSettings(max_depth=2))
     off = Config(subagents=SubagentSettings(enabled=False))
 
-    assert "2 admins" in report(deep, None, {})
+    assert "2 operators" in report(deep, None, {})
     assert "blocked: 1 user" in report(deep, None, {})
     assert "nested 2 deep" in report(deep, None, {})
     assert "off: `subagents.enabled` is false" in report(off, None, {})
@@ -89,7 +89,7 @@ def test_what_discord_is_set_to_is_said_without_its_token() -> None:
     assert "on: answers stay in the channel; direct messages are not answered" in closed
     assert "where: 2 servers, 1 channel" in closed
     assert "who: no role, 2 users" in closed
-    assert "admins: 1 role, beside `access.admins`" in closed
+    assert "admins: 1 role, each of its server" in closed
     assert "slash commands: in the servers of `discord.guilds`" in closed
     assert "shards: 2 of 4" in closed
     assert "word-three" not in open_to_all + closed

@@ -28,7 +28,7 @@ from db.database import Database
 from db.run_questions import RunQuestion
 from db.runs import Run
 from skills.base import Effects, Tool, ToolContext
-from tests.fakes.office import FakeOffice, limits
+from tests.fakes.office import FakeOffice, caller, limits
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.stored import Stored, room
 
@@ -169,7 +169,7 @@ class Asked:
 
     async def choose(self, user: Identity, question_id: str, choice: str) -> CommandReply:
         """Press a button."""
-        reply = await self.answers.answer(user, Role.USER, question_id, choice=choice)
+        reply = await self.answers.answer(caller(user), question_id, choice=choice)
         assert reply is not None
         return reply
 

@@ -116,7 +116,13 @@ class FakeInboundHandler:
         return [place for place in self.idle if place.platform == platform]
 
     async def answer(
-        self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
+        self,
+        user: Identity,
+        confirmation_id: str,
+        *,
+        choice: str,
+        place: Place | None = None,
+        admin: bool = False,
     ) -> CommandReply:
         """Remember the answer."""
         self.answered.append(Answered(user, confirmation_id, choice, admin))

@@ -71,7 +71,11 @@ class AnswerButton(DynamicButton, template=r"ask:(?P<key>[a-z0-9]{1,8}):(?P<id>[
 
     async def _answer(self, admitted: AdmittedInteraction) -> None:
         answered = admitted.inbound.answer(
-            admitted.user, self.confirmation_id, choice=self.key, admin=admitted.admin
+            admitted.user,
+            self.confirmation_id,
+            choice=self.key,
+            place=admitted.place,
+            admin=admitted.admin,
         )
         asked = outcome(answered, f"confirmation {self.confirmation_id}")
         reply = await stored_reply(admitted, asked, thinking=False)

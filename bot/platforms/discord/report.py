@@ -23,7 +23,7 @@ def lines(settings: DiscordSettings) -> Iterator[str]:
     else:
         yield "who: everyone there"
     if settings.admin_roles:
-        yield f"admins: {some(settings.admin_roles, 'role')}, beside `access.admins`"
+        yield f"admins: {some(settings.admin_roles, 'role')}, each of its server"
     yield {
         "global": "slash commands: everywhere, users' own installations included",
         "guilds": "slash commands: in the servers of `discord.guilds`",

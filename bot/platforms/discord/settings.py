@@ -64,7 +64,7 @@ class DiscordSettings(PlatformSettings):
     """Users whom the bot answers, beside `roles`; none: everyone."""
 
     admin_roles: tuple[Snowflake, ...] = ()
-    """Roles whose members are admins, beside `access.admins`."""
+    """Roles whose members are admins of the server of the role, beside `access.place_admins`."""
 
     direct_messages: bool = True
     """Whether direct messages are answered."""

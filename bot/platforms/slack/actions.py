@@ -222,7 +222,9 @@ async def _answer(admitted: AdmittedInteraction, body: Json, action: Json) -> No
     """Answer a question, and show the answer in the message with the clicked button."""
     key, question = str(action.get("action_id")).removeprefix(blocks.ASK), str(action.get("value"))
     outlet, message = admitted.receiver.outlet, body.get("message") or {}
-    asked = admitted.receiver.inbound.answer(admitted.user.identity, question, choice=key)
+    asked = admitted.receiver.inbound.answer(
+        admitted.user.identity, question, choice=key, place=admitted.place
+    )
     reply = await outcome(asked, f"confirmation {question}")
     assert reply is not None, "Every answer is answered."
     if not reply.refused:

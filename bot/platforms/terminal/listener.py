@@ -123,7 +123,9 @@ class LineHandler:
         if not fitting and not number:
             return CommandReply(text="No question waits for your answer.", failed=True)
         confirmation_id = fitting[0].id if fitting else number
-        reply = await self.inbound.answer(self._user, confirmation_id, choice=word)
+        reply = await self.inbound.answer(
+            self._user, confirmation_id, choice=word, place=place_of(self._user)
+        )
         if fitting or not reply.refused:
             # A refused answer to another user's question leaves that question open.
             self.state.drop_question(confirmation_id)

@@ -201,7 +201,7 @@ subagents:
         ("max_concurrent_per_user: 2", "it belongs to `subagents.max_concurrent_per_user`"),
         ("agent: {spawn_rate_limit: {}}", "it belongs to `subagents.spawn_rate_limit`"),
         ("access: {runs_day: 3}", "did you mean `retention.runs_days`?"),
-        ("access: {zzz: 3}", "here you can set admins, blocked"),
+        ("access: {zzz: 3}", "here you can set admins, place_admins"),
         ("<<: {a: 1}", "there is no such key"),
         ("discord: {guild: [12345]}", "did you mean `guilds`?"),
         ("slack: {channel: [C123]}", "did you mean `channels`?"),

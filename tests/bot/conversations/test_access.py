@@ -3,12 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from bot.conversations.access import (
     AccessSettings,
     can_read,
     has_admin_powers,
     is_private,
+    may_reach,
     own_scope,
     scope_of,
     spelled,
@@ -19,17 +21,18 @@ from bot.values import Identity, Place, Role
 
 ANN = Identity("discord", "", "1001")
 BEN = Identity("slack", "T1", "U2")
+HERE = Place("discord", "70010", "room")
 
 
 def test_people_are_spelled_as_in_the_configuration() -> None:
     assert (spelled(ANN), spelled(BEN)) == ("discord:1001", "slack:T1:U2")
 
 
-def test_an_admin_is_one_by_account() -> None:
+def test_an_operator_is_one_by_account() -> None:
     settings = AccessSettings(admins=("discord:1001",))
 
-    assert authorise(ANN, settings) is Role.ADMIN
-    assert authorise(BEN, settings) is Role.USER
+    assert authorise(ANN, settings, HERE) is Role.OPERATOR
+    assert authorise(BEN, settings, HERE) is Role.USER
 
 
 @pytest.mark.parametrize(
@@ -46,7 +49,41 @@ def test_an_admin_is_one_by_account() -> None:
 def test_nobody_else_is_taken_for_an_admin(other: Identity) -> None:
     settings = AccessSettings(admins=("discord:1001", "slack:T1:U2"))
 
-    assert authorise(other, settings) is Role.USER
+    assert authorise(other, settings, HERE) is Role.USER
+
+
+@pytest.mark.parametrize(
+    ("user", "place", "role"),
+    [
+        (ANN, HERE, Role.ADMIN),
+        (ANN, Place("discord", "70020", "room"), Role.USER),
+        (ANN, Place("discord", "", "direct"), Role.USER),
+        (BEN, HERE, Role.USER),
+        (BEN, Place("slack", "T10", "C1"), Role.ADMIN),
+        (BEN, Place("slack", "T20", "C1"), Role.USER),
+        (BEN, Place("slack", "E1X.T2X", "C1"), Role.USER),
+        (BEN, Place("slack", "E1X.T3X", "C1"), Role.ADMIN),
+    ],
+)
+def test_an_admin_of_a_server_or_workspace_is_one_only_there(
+    user: Identity, place: Place, role: Role
+) -> None:
+    settings = AccessSettings(
+        place_admins={
+            "discord:70010": ("discord:1001",),
+            "slack:T10": ("slack:T1:U2",),
+            "slack:T3X": ("slack:T1:U2",),
+            "slack:T20": (),
+        }
+    )
+
+    assert authorise(user, settings, place) is role
+
+
+@pytest.mark.parametrize("name", ["discord", "slack:C1234", "7001", "discord:abc", "slack:T1:C1"])
+def test_an_unknown_kind_of_server_is_refused_with_the_right_form(name: str) -> None:
+    with pytest.raises(ValidationError, match="no server or workspace: write `discord:`"):
+        AccessSettings(place_admins={name: ()})
 
 
 USERS = st.sampled_from([ANN, BEN, Identity("slack", "T2", "U2"), Identity("discord", "", "7")])
@@ -75,21 +112,32 @@ def test_a_request_reaches_a_run_of_its_user_or_by_an_admins_command_and_never_t
 
     reached = scope_of(request).covers(owner.key, started_in)
 
-    if typed:
-        assert reached == (owner == asker or role is Role.ADMIN)
+    same = bool(place.workspace) and (place.platform, place.workspace) == (
+        started_in.platform,
+        started_in.workspace,
+    )
+    powers = typed and (role is Role.OPERATOR or (role is Role.ADMIN and same))
+    assert may_reach(request, owner.key, started_in) == (reached or (typed and owner == asker))
+    if typed and role is Role.ADMIN and place.workspace:
+        assert reached == same
+    elif typed:
+        assert reached == (owner == asker or role is Role.OPERATOR)
     elif is_private(place):
         assert reached == (owner == asker)
     else:
         assert reached == (owner == asker and can_read(place, started_in))
-    assert has_admin_powers(request) == (typed and role is Role.ADMIN)
-    assert own_scope(request).covers(owner.key, started_in) == (reached and owner == asker)
+    assert has_admin_powers(request, started_in) == powers
+    assert has_admin_powers(request, None) == (typed and role is Role.OPERATOR)
+    own = own_scope(request).covers(owner.key, started_in)
+    assert own <= (owner == asker)
+    assert may_reach(request, owner.key, started_in) == (own or powers)
 
 
 @given(asker=USERS, place=PLACES, started_in=PLACES)
 def test_a_model_in_a_place_with_several_readers_reaches_nothing_of_a_private_or_another_channel(
     asker: Identity, place: Place, started_in: Place
 ) -> None:
-    request = Caller(user=asker, role=Role.ADMIN, place=place)
+    request = Caller(user=asker, role=Role.OPERATOR, place=place)
     elsewhere = (place.platform, place.workspace, place.channel) != (
         started_in.platform,
         started_in.workspace,

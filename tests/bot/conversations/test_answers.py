@@ -150,12 +150,12 @@ async def test_a_question_is_answered_by_its_owner_or_an_admin_and_by_nobody_els
     question, other = await wondering(asked, alice), await wondering(asked, alice)
     answer = asked.answers.answer
 
-    stranger = await answer(bob, Role.USER, question.id, choice="skip")
+    stranger = await answer(caller(bob), question.id, choice="skip")
     unanswered = await asked.question(question.id)
-    admin = await answer(bob, Role.ADMIN, question.id, choice="skip")
-    owner = await answer(alice, Role.USER, other.id, choice="skip")
+    admin = await answer(caller(bob, role=Role.OPERATOR), question.id, choice="skip")
+    owner = await answer(caller(alice), other.id, choice="skip")
 
-    assert stranger == await answer(bob, Role.USER, "0" * 32, choice="skip") == GONE_REPLY
+    assert stranger == await answer(caller(bob), "0" * 32, choice="skip") == GONE_REPLY
     assert unanswered.is_open
     assert GONE_REPLY not in (admin, owner)
     async with asked.database.snapshot() as tx:

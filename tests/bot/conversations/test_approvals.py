@@ -17,6 +17,7 @@ from db.tables import approvals as approvals_table
 from db.tables import audit, messages, steps, turns
 from skills.base import Effects, Tool, ToolContext, ToolError
 from tests.fakes.clock import FakeClock
+from tests.fakes.office import caller
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.stored import Stored, room
 from tests.fakes.watched_database import WatchedDatabase
@@ -78,7 +79,7 @@ class Desk:
     async def answer(self, user: Identity, *, yes: bool = True) -> CommandReply:
         question = await self.outlet.asked()
         reply = await self.approvals.answer(
-            user, Role.USER, question.id, choice="yes" if yes else "no"
+            caller(user), question.id, choice="yes" if yes else "no"
         )
         assert reply is not None
         return reply
@@ -195,12 +196,12 @@ async def test_a_confirmation_is_answered_by_its_owner_or_an_admin_and_by_nobody
     question = await desk.outlet.asked()
     answer = desk.approvals.answer
 
-    stranger = await answer(bob, Role.USER, question.id, choice="no")
-    admin = await answer(bob, Role.ADMIN, question.id, choice="no")
+    stranger = await answer(caller(bob), question.id, choice="no")
+    admin = await answer(caller(bob, role=Role.OPERATOR), question.id, choice="no")
 
     assert stranger is not None
     assert stranger.refused
-    assert stranger == await answer(bob, Role.USER, "0" * 32, choice="no")
+    assert stranger == await answer(caller(bob), "0" * 32, choice="no")
     assert admin is not None
     assert not admin.refused
     async with desk.database.snapshot() as tx:
@@ -217,7 +218,9 @@ async def test_an_admins_answer_and_its_audit_row_are_one_transaction(
     question = await desk.outlet.asked()
     before = desk.database.transactions
 
-    answered = await desk.approvals.answer(bob, Role.ADMIN, question.id, choice="yes")
+    answered = await desk.approvals.answer(
+        caller(bob, role=Role.OPERATOR), question.id, choice="yes"
+    )
 
     assert answered is not None
     assert desk.database.transactions == before + 1

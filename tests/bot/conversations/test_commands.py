@@ -115,7 +115,7 @@ async def test_what_could_not_be_delivered_is_listed_and_read_whole(
     assert "`89abcdef` ↩ To “Hi”" in listed.text
     assert report.strip() in whole.text
     assert reply.text == "**↩ To “Hi”**\n\nHello."
-    for stranger in (caller(bob), model_of(bob, role=Role.ADMIN)):
+    for stranger in (caller(bob), model_of(bob, role=Role.OPERATOR)):
         assert (await commands.run("/subagents read 89abcdef", stranger)).failed
         assert (await commands.run(f"/subagents read {run.id}", stranger)).failed
 
@@ -154,7 +154,7 @@ async def test_an_admin_decides_on_the_undelivered_result_of_another_and_it_is_n
     key = await stored.item(alice, status="blocked")
 
     refused = await commands.run(f"/subagents {action} {key}", caller(bob))
-    done = await commands.run(f"/subagents {action} {key}", caller(bob, role=Role.ADMIN))
+    done = await commands.run(f"/subagents {action} {key}", caller(bob, role=Role.OPERATOR))
 
     assert refused.failed
     assert not done.failed
@@ -166,11 +166,11 @@ async def test_everyones_runs_are_listed_for_a_command_of_an_admin_only(
     commands: CommandRunner, stored: Stored, alice: Identity, bob: Identity
 ) -> None:
     run = await stored.run(alice, label="secret")
-    refusals: list[Caller] = [caller(bob), model_of(bob, role=Role.ADMIN)]
+    refusals: list[Caller] = [caller(bob), model_of(bob, role=Role.OPERATOR)]
 
     for refused in [await commands.run("/subagents list all", who) for who in refusals]:
         assert (refused.failed, refused.text) == (True, "Only admins can list everyone's runs.")
-    listed = await commands.run("/subagents list all", caller(bob, role=Role.ADMIN))
+    listed = await commands.run("/subagents list all", caller(bob, role=Role.OPERATOR))
 
     assert short(run.id) in listed.text
     assert await audited(commands.database) == [(bob.key, "list", "all")]

@@ -144,6 +144,8 @@ async def test_a_command_of_an_admin_is_audited_once_and_names_no_run_to_others_
 ) -> None:
     await given(first, alice)
     channel = Place("discord", "guild", "general")
+    async with first.database.transaction() as tx:
+        await tx.execute(subagent_runs.update().values(place_workspace="guild"))
     said = message(bob, "/subagents stop sheep", event_id="e1")
 
     await killed_after(first, replace(said, admin=True, place=channel), commits)

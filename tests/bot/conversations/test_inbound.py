@@ -5,10 +5,12 @@ import pytest
 from bot.conversations.access import AccessSettings, spelled
 from bot.conversations.inbound import authorise, store
 from bot.errors import NotAllowedError
-from bot.values import Identity, Role
+from bot.values import Identity, Place, Role
 from db.database import Database, Transaction
 from tests.bot.conversations.hearing import message
 from tests.fakes.clock import FakeClock
+
+SERVER = Place("discord", "7001", "room")
 
 
 def test_a_blocked_user_is_refused_and_others_are_authorised(
@@ -17,9 +19,9 @@ def test_a_blocked_user_is_refused_and_others_are_authorised(
     access = AccessSettings(blocked=(spelled(bob),), admins=(spelled(bob),))
 
     with pytest.raises(NotAllowedError, match="You cannot use this bot"):
-        authorise(bob, access, admin=True)
-    assert authorise(alice, access) is Role.USER
-    assert authorise(alice, access, admin=True) is Role.ADMIN
+        authorise(bob, access, SERVER, admin=True)
+    assert authorise(alice, access, SERVER) is Role.USER
+    assert authorise(alice, access, SERVER, admin=True) is Role.ADMIN
 
 
 async def test_an_event_has_its_effect_once_and_none_if_the_effect_fails(

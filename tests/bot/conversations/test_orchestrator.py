@@ -18,7 +18,7 @@ from bot.errors import NotAllowedError
 from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply
 from bot.platforms.messages import Attachment, PastMessage, Quoted
-from bot.values import Identity, Role
+from bot.values import Identity, Place, Role
 from db import conversations as conversation_queries
 from db import outbox, run_questions
 from db import turns as turn_queries
@@ -214,7 +214,7 @@ async def test_the_turn_keeps_what_its_user_was_when_they_spoke(
 async def test_only_whom_the_platform_makes_an_admin_lists_everyones_runs(
     process: Process, alice: Identity
 ) -> None:
-    said = message(alice, "/subagents list all")
+    said = replace(message(alice, "/subagents list all"), place=Place("discord", "7001", "room"))
 
     refused = await process.orchestrator.receive(said)
     listed = await process.orchestrator.receive(replace(said, event_id="again", admin=True))

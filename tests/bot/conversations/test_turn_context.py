@@ -189,7 +189,7 @@ async def test_in_a_channel_the_situation_names_only_what_its_readers_can_read(
     turn = await talk.say("How is it going?")
 
     shared = await talk.situation(replace(turn, place=PUBLIC))
-    admins = await talk.situation(replace(turn, place=PUBLIC, role=Role.ADMIN))
+    admins = await talk.situation(replace(turn, place=PUBLIC, role=Role.OPERATOR))
     alone = await talk.situation(replace(turn, place=OTHERS[0]))
 
     for block in (shared, admins):

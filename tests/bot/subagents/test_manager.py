@@ -377,7 +377,7 @@ async def test_stop_all_stops_everything_of_this_user_and_nothing_of_others(
     assert states == [RunStatus.RUNNING, *[RunStatus.CANCELLED] * 3]
     assert (await office.read(begun)).cancel_requested_at is not None
     assert (await office.read(theirs)).cancel_requested_at is None
-    assert await office.manager.stop("all", caller(bob, role=Role.ADMIN)) != []
+    assert await office.manager.stop("all", caller(bob, role=Role.OPERATOR)) != []
 
 
 async def test_nobody_stops_or_reaches_the_run_of_another_and_is_told_the_same_as_for_none(
@@ -401,7 +401,7 @@ async def test_an_admin_stops_the_run_of_another_and_it_is_written_down(
 ) -> None:
     run = await office.spawn(alice)
 
-    await office.manager.stop(run.id, caller(bob, role=Role.ADMIN))
+    await office.manager.stop(run.id, caller(bob, role=Role.OPERATOR))
 
     assert (await office.read(run)).status is RunStatus.CANCELLED
     async with office.database.snapshot() as tx:
@@ -414,7 +414,7 @@ async def test_the_model_of_an_admin_neither_stops_nor_messages_the_run_of_anoth
     office: FakeOffice, alice: Identity, bob: Identity
 ) -> None:
     run = await office.spawn(alice, label="secret")
-    model = model_of(bob, role=Role.ADMIN, call_key=("turn", "1"))
+    model = model_of(bob, role=Role.OPERATOR, call_key=("turn", "1"))
 
     for refused in (
         office.manager.stop(run.id, model),
@@ -450,7 +450,7 @@ async def test_what_a_user_has_used_is_counted_for_that_user(
     await office.spawn(bob)
 
     mine = await office.manager.usage(caller(alice))
-    everyone = await office.manager.usage(caller(bob, role=Role.ADMIN))
+    everyone = await office.manager.usage(caller(bob, role=Role.OPERATOR))
 
     assert (mine.runs.started_in_window, mine.runs.running, mine.runs.queued) == (4, 2, 1)
     assert mine.runs.running_global == 3

@@ -69,7 +69,7 @@ def records(database: Database, clock: FakeClock) -> Records:
 
 
 def admin(user: Identity) -> Caller:
-    return caller(user, role=Role.ADMIN)
+    return caller(user, role=Role.OPERATOR)
 
 
 async def audited(database: Database) -> list[tuple[str, str, str, str]]:
@@ -154,12 +154,51 @@ async def test_an_admin_finds_the_run_of_another_and_that_is_written_down(
     assert await audited(records.database) == [(bob.key, "info", run.id, f"run of {alice.key}")]
 
 
+async def test_an_admin_of_a_server_reaches_only_what_began_there(
+    records: Records, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    here, there = Place("discord", "7001", "hall"), Place("discord", "7002", "yard")
+    counts = {"input_tokens": 5, "agent": "coder", "model": "big"}
+    seen = await stored.run(alice, label="seen", cost=40, **counts, **place_columns(here))
+    hidden = await stored.run(alice, label="hidden", cost=2, **counts, **place_columns(there))
+    mine = await stored.run(bob, label="mine", **place_columns(there))
+    over = await stored.run(
+        alice, label="over", status="failed", completed_at=clock(), **place_columns(here)
+    )
+    clock.advance(1)
+    local = caller(bob, role=Role.ADMIN, place=here)
+    elsewhere = caller(bob, role=Role.ADMIN, place=Place("discord", "", "direct"))
+
+    assert await records.list(local, everyone=True) == ([seen], [over])
+    assert await find(records, "seen", local) == seen
+    assert await find(records, "mine", local) == mine
+    for handle in (hidden.id, "hidden", short(hidden.id)):
+        with pytest.raises(NotFoundError):
+            await find(records, handle, local)
+    everyones = await records.spending(local, everyone=True)
+    table = await records.spending_table(local)
+    assert [each.cost for each in everyones.top["user"]] == [40]
+    assert [each.cost for each in table if each.cost] == [40]
+    for ask in (
+        records.list(elsewhere, everyone=True),
+        records.spending(elsewhere, everyone=True),
+        records.spending_table(elsewhere),
+    ):
+        with pytest.raises(NotAllowedError, match="Only admins"):
+            await ask
+    assert {(action, subject) for _, action, subject, _ in await audited(records.database)} == {
+        ("list", "all of discord:7001"),
+        ("info", seen.id),
+        ("usage", "all of discord:7001"),
+    }
+
+
 async def test_the_model_of_an_admin_reaches_only_the_runs_of_that_admin(
     records: Records, stored: Stored, alice: Identity, bob: Identity
 ) -> None:
     theirs = await stored.run(alice, label="secret")
     mine = await stored.run(bob, label="mine")
-    model = model_of(bob, role=Role.ADMIN, place=mine.place)
+    model = model_of(bob, role=Role.OPERATOR, place=mine.place)
 
     for handle in (theirs.id, short(theirs.id), "secret"):
         with pytest.raises(NotFoundError, match="You have no run"):

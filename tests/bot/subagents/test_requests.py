@@ -15,7 +15,7 @@ def test_a_call_of_a_model_has_no_admin_powers(
 ) -> None:
     context = ToolContext(
         user=alice,
-        role=Role.ADMIN,
+        role=Role.OPERATOR,
         place=Place("discord"),
         conversation_id="c1",
         work_id="t1",
@@ -24,6 +24,7 @@ def test_a_call_of_a_model_has_no_admin_powers(
         now=clock,
     )
 
-    assert not has_admin_powers(Caller.of(context))
-    assert has_admin_powers(Caller.of_user(alice, Role.ADMIN))
-    assert not has_admin_powers(Caller.of_user(alice, Role.USER))
+    place = context.place
+    assert not has_admin_powers(Caller.of(context), place)
+    assert has_admin_powers(Caller.of_user(alice, Role.OPERATOR, place), place)
+    assert not has_admin_powers(Caller.of_user(alice, Role.USER, place), place)

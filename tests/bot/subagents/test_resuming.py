@@ -134,7 +134,7 @@ async def test_an_admin_resumes_a_run_for_its_owner_and_that_is_recorded(
 ) -> None:
     before = await ended(office, alice)
 
-    spawned = await office.manager.resume(before.id, caller(bob, role=Role.ADMIN))
+    spawned = await office.manager.resume(before.id, caller(bob, role=Role.OPERATOR))
 
     assert (spawned.run.user_id, spawned.run.place) == (alice.key, before.place)
     assert office.cards[-1].owner == alice

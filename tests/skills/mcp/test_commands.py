@@ -43,7 +43,7 @@ class Desk:
         self.with_servers = command_runner(office, McpCommands(servers).command)
         self.without = command_runner(office)
 
-    async def type(self, text: str, role: Role = Role.ADMIN) -> CommandReply:
+    async def type(self, text: str, role: Role = Role.OPERATOR) -> CommandReply:
         user = Identity("fake", "", "root")
         return await self.with_servers.run(text, caller(user, role=role))
 
@@ -140,7 +140,7 @@ async def test_everyone_else_is_told_that_there_is_no_such_command(desk: Desk) -
 
 
 async def test_a_bot_without_servers_has_no_such_command(desk: Desk) -> None:
-    admin = caller(Identity("fake", "", "root"), role=Role.ADMIN)
+    admin = caller(Identity("fake", "", "root"), role=Role.OPERATOR)
 
     reply = await desk.without.run("/mcp", admin)
 

@@ -12,7 +12,7 @@ from bot.platforms.base import NO, YES, Choice, CommandReply, Weight
 from bot.platforms.discord.buttons import Row
 from bot.platforms.discord.questions import AnswerButton
 from bot.platforms.discord.texts import question_tail
-from bot.values import Identity
+from bot.values import Identity, Place
 from tests.bot.platforms.discord.hearing import (
     CONTENT_ALLOWED,
     QUESTION,
@@ -39,7 +39,13 @@ class OneOwner(FakeInboundHandler):
         self.result = CommandReply(text="Deleted 3 files.")
 
     async def answer(
-        self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
+        self,
+        user: Identity,
+        confirmation_id: str,
+        *,
+        choice: str,
+        place: Place | None = None,
+        admin: bool = False,
     ) -> CommandReply:
         before = any(self._counts(each.user, each.admin) for each in self.answered)
         await super().answer(user, confirmation_id, choice=choice, admin=admin)

@@ -41,7 +41,13 @@ class OneOwner(FakeInboundHandler):
         self.result = CommandReply(text="Deleted 3 files.")
 
     async def answer(
-        self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
+        self,
+        user: Identity,
+        confirmation_id: str,
+        *,
+        choice: str,
+        place: Place | None = None,
+        admin: bool = False,
     ) -> CommandReply:
         before = any(each.user == self.owner for each in self.answered)
         await super().answer(user, confirmation_id, choice=choice, admin=admin)

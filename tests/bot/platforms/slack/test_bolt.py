@@ -15,7 +15,7 @@ from bot.platforms.slack import blocks, web
 from bot.platforms.slack.bolt import bolt_app
 from bot.platforms.slack.clients import Clients, Installed, open_session
 from bot.platforms.slack.problems import NOT_INSTALLED, RefusedError
-from bot.values import Identity, Json
+from bot.values import Identity, Json, Place
 from tests.bot.platforms.slack.hearing import (
     Counter,
     connected,
@@ -51,7 +51,13 @@ class Hanging(FakeInboundHandler):
         return await super().overview(user)
 
     async def answer(
-        self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
+        self,
+        user: Identity,
+        confirmation_id: str,
+        *,
+        choice: str,
+        place: Place | None = None,
+        admin: bool = False,
     ) -> CommandReply:
         await self.go_on.wait()
         return await super().answer(user, confirmation_id, choice=choice, admin=admin)
