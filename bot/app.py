@@ -34,6 +34,7 @@ from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.progress_notices import ProgressNotices
 from bot.conversations.retention import Retention
 from bot.conversations.sharing import ConversationSettings
+from bot.conversations.spending_notices import SpendingNotices
 from bot.conversations.undo import Undo
 from bot.conversations.upkeep import Upkeep
 from bot.conversations.worded_progress import WordedProgress
@@ -51,6 +52,8 @@ from bot.events import (
 from bot.models.catalog import Models
 from bot.platforms.base import Outlet
 from bot.running import Bot
+from bot.spending.ledger import Ledger
+from bot.spending.settings import SpendingSettings
 from bot.subagents.active import ActiveRuns, Restarts
 from bot.subagents.cards import Cards, ShownCards
 from bot.subagents.endings import Endings
@@ -111,9 +114,16 @@ async def open_bot(
             log.warning("%s", problem)
         if database is None:
             database = await enter(open_database(start.database))
-        models = await enter(Models.open(start.models))
-        tasks = Tasks()
-        stack.push_async_callback(tasks.close)
+        tasks = await enter(Tasks())
+        ledger = Ledger(
+            database=database,
+            settings=current.live(SpendingSettings),
+            tasks=tasks,
+            worker_id=worker_id,
+            now=now,
+            tell=SpendingNotices(now).tell,
+        )
+        models = await enter(Models.open(start.models, meter=ledger))
 
         # -- shared by all work
         events = EventBus()
@@ -329,7 +339,6 @@ async def _start(stack: AsyncExitStack, bot: Bot) -> None:
     await bot.upkeep.enter()
     stack.push_async_callback(bot.upkeep.leave)
     stack.push_async_callback(bot.drain, 0)
-    duties = Tasks()
-    stack.push_async_callback(duties.close)
+    duties = await stack.enter_async_context(Tasks())
     duties.start(bot.upkeep.run(), name="upkeep", fresh_context=True)
     bot.tasks.start(bot.models.warm(), name="warm up the model")

@@ -83,6 +83,22 @@ class ModelRefusedError(ModelError):
     """The provider refuses this account or this model for every request; another may answer."""
 
 
+class SpendingLimitError(ModelError):
+    """A model call exceeds a limit on tokens or money; the text names it, its use and its reset.
+
+    Attributes:
+        report: The most input and output tokens of a last report; `None` if none fits.
+    """
+
+    def __init__(self, text: str, *, report: tuple[int, int] | None = None) -> None:
+        super().__init__(text)
+        self.report = report
+
+
+class NearLimitError(Exception):
+    """A model call is near a limit: the provider must count its input first."""
+
+
 class ContextTooLongError(ModelError):
     """The conversation no longer fits the model; a shorter one might."""
 

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Self
 
 from bot.errors import DatabaseUnreachableError, LeftError
 
@@ -19,6 +19,14 @@ class Tasks:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def __aenter__(self) -> Self:
+        """Return the owner; the end of the block closes it."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the owner."""
+        await self.close()
 
     def start(
         self, work: Coroutine[Any, Any, Any], *, name: str, fresh_context: bool = False

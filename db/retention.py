@@ -69,6 +69,7 @@ RULES = (
     Rule("events", tables.sentences.c.begun_at),
     Rule("events", tables.slack_states.c.created_at),
     Rule("events", tables.commands.c.created_at),
+    Rule("events", tables.pools.c.ends_at),
     Rule("audit", tables.audit.c.created_at),
 )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Select, Table, delete, or_, select, update
+from sqlalchemy import ColumnElement, FromClause, Select, Table, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.base import Executable, ReadOnlyColumnCollection
 
@@ -151,7 +151,7 @@ def place_columns(place: Place) -> dict[str, str]:
     return dict(zip(PLACE, parts, strict=True))
 
 
-def is_at(table: Table, place: Place, *names: str) -> list[ColumnElement[bool]]:
+def is_at(table: FromClause, place: Place, *names: str) -> list[ColumnElement[bool]]:
     """Return the conditions for the rows whose place has the same values in these columns."""
     columns = place_columns(place)
     return [table.c[name] == columns[name] for name in names]

@@ -5,16 +5,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Subquery, case, func, literal, select, union_all
+from sqlalchemy import Subquery, case, cast, func, literal, select, union_all
 
 from bot.values import Place
 from db.database import Transaction
-from db.rows import begun_in
+from db.rows import begun_in, is_at
 from db.tables import subagent_runs as runs
 from db.tables import turns
+from db.types import String
 
 #: The agent of turns.
 MAIN = "main agent"
+#: Weight of a cached token where the model is unknown.
+CACHED_WEIGHT = 0.1
 #: Most rows of a table.
 MOST_ROWS = 50_000
 #: By what costs can be grouped.
@@ -51,14 +54,15 @@ class SpendingSum:
 def _work() -> Subquery:
     """Return the turns and runs as rows of the same columns."""
     both: list[Any] = []
-    for table, agent, model in (
-        (turns, literal(MAIN), turns.c.answering_model),
-        (runs, runs.c.agent, func.coalesce(runs.c.model, "")),
+    for table, work_id, agent, model in (
+        (turns, turns.c.id, literal(MAIN), turns.c.answering_model),
+        (runs, cast(runs.c.id, String(36)), runs.c.agent, func.coalesce(runs.c.model, "")),
     ):
         shared = ("user_id", "channel", "place_workspace", "place_channel", "created_at")
         counts = ("input_tokens", "cached_tokens", "output_tokens", "cost")
         columns = [table.c[name] for name in (*shared, *counts)]
-        both.append(select(*columns, agent.label("agent"), model.label("model")))
+        named = [work_id.label("id"), agent.label("agent"), model.label("model")]
+        both.append(select(*columns, *named))
     return union_all(*both).subquery()
 
 
@@ -117,6 +121,36 @@ async def table(
     order = func.coalesce(func.sum(_WORK.c.cost), 0).desc(), *keys
     rows = await tx.execute(query.order_by(*order).limit(MOST_ROWS))
     return [_spending(row, len(keys)) for row in rows]
+
+
+async def used(
+    tx: Transaction,
+    since: datetime | None,
+    *,
+    run_id: str | None = None,
+    user_id: str | None = None,
+    place: Place | None = None,
+) -> tuple[int, int]:
+    """Return the weighted tokens, estimated, and the micro-dollars of turns and runs.
+
+    Args:
+        tx: The transaction.
+        since: The begin of the time in which they were created; `None` for any time.
+        run_id: Only of this run; `None` for all.
+        user_id: Only of this user; `None` for all.
+        place: Only of this channel, or of its workspace if the place names none; `None` for all.
+    """
+    conditions = [] if since is None else [_WORK.c.created_at >= since]
+    if run_id is not None:
+        conditions.append(_WORK.c.id == run_id)
+    if user_id is not None:
+        conditions.append(_WORK.c.user_id == user_id)
+    if place is not None:
+        route = ("channel", "place_workspace", *["place_channel"] * bool(place.channel))
+        conditions += is_at(_WORK, place, *route)
+    query = select(*_SUMS).where(*conditions)
+    found = _spending((await tx.execute(query)).one())
+    return found.fresh + found.output + int(found.cached * CACHED_WEIGHT), found.cost
 
 
 def _spending(row: Any, keys: int = 0) -> SpendingSum:

@@ -28,6 +28,8 @@ from db.schema.service import (
     audit,
     listeners,
     place_choices,
+    pools,
+    reservations,
     seen_events,
     slack_installs,
     slack_states,
@@ -49,7 +51,8 @@ from db.schema.skills import (
 __all__ = [
     "approvals", "audit", "changes", "commands", "conversations", "files", "grants", "listeners",
     "mcp_pins", "memories", "messages", "metadata", "notes", "outbox", "participants",
-    "place_choices", "run_files", "run_messages", "run_questions", "schedule_fires", "schedules",
+    "place_choices", "pools", "reservations", "run_files", "run_messages", "run_questions",
+    "schedule_fires", "schedules",
     "scratch", "seen_events", "sentences", "skill_data", "slack_installs", "slack_states",
     "step_media", "steps", "subagent_runs", "todos", "tool_uses", "turns", "users",
     "web_addresses", "whiteboard", "workers",

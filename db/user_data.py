@@ -206,6 +206,8 @@ IMPERSONAL = {
     "sentences": "a time per place in which a run was worked on",
     "place_choices": "names of tools and agents, per channel",
     "tool_uses": "numbers of calls per channel and day, for a month",
+    "pools": "amounts per limit until it resets; a user is a pseudonym there",
+    "reservations": "amounts of model calls in progress",
 }
 
 

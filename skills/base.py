@@ -15,6 +15,7 @@ from bot.agent.messages import Media, Usage
 from bot.agent.subjects import Subjects
 from bot.changes import Cause
 from bot.errors import ToolError
+from bot.spending.pools import Payer
 from bot.values import Clock, Identity, Json, Place, Role
 
 __all__ = ["Audience", "Effects", "Reach", "Skill", "Tool", "ToolContext", "ToolError", "tool"]
@@ -101,6 +102,7 @@ class ToolContext:
         root_id: The id of the turn whose run makes the call; empty in the turn itself.
         agreed: Whether the user agreed to this call.
         found: Receives the names of tools that the call found, which a model can then load.
+        payer: The payer of the tool's own model requests; `None` for none.
     """
 
     user: Identity
@@ -127,6 +129,7 @@ class ToolContext:
     root_id: str = ""
     agreed: bool = False
     found: Callable[[Sequence[str]], None] = lambda _: None
+    payer: Payer | None = None
 
     @property
     def spares_former(self) -> bool:

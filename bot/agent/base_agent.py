@@ -19,11 +19,16 @@ from bot.agent.messages import (
     estimate_tokens,
     with_unique_ids,
 )
-from bot.agent.progress import AgentResult, Halt, Progress, last_step, waiting
+from bot.agent.progress import AgentResult, Halt, LastStep, Progress, last_step, waiting
 from bot.agent.protocols import AgentConfig, AgentContext, AnswerEntry, ResultEntry
 from bot.agent.tool_search import meant
 from bot.agent.toolbox import Toolbox, may_have_run
-from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
+from bot.errors import (
+    ContextTooLongError,
+    ImagesRefusedError,
+    ModelError,
+    SpendingLimitError,
+)
 from bot.models.base import WAIT_MARGIN_SECONDS, Model, ModelRequest, OnText, ToolDescription
 from bot.values import RunStatus
 from skills.base import Effects, ToolContext
@@ -114,20 +119,22 @@ class BaseAgent:
         if note := "\n\n".join(filter(None, notes)):
             received = noted(received, note)
         shown = [*progress.messages, received] if received else progress.messages
-        outcome = await self._ask(shown, limit, on_text)
-        if outcome is None:
-            # The time limit passed during the step: ask once more, without tools.
-            limit = RunStatus.TIMEOUT
-            received = noted(received, last_step(limit))
-            outcome = await self._ask([*progress.messages, received], limit, None)
+        last = LastStep(limit) if limit else None
+        outcome = await self._ask(shown, last, on_text)
+        if isinstance(outcome, LastStep):
+            # A limit was reached during the step: ask once more, without tools.
+            last = outcome
+            received = noted(received, last_step(last.limit))
+            outcome = await self._ask([*progress.messages, received], last, None)
             if not isinstance(outcome, Answer):
-                return Halt(limit)
+                return Halt(last.limit, last.reason)
         if isinstance(outcome, Halt):
             return outcome
-        if limit and outcome.calls:
+        if last and outcome.calls:
             outcome = replace(outcome, calls=(), native=None)
         read = tuple(identifier for identifier, _ in arrived)
-        entry = AnswerEntry(received, outcome, limit, read)
+        limit, reason = (last.limit, last.reason) if last else (None, "")
+        entry = AnswerEntry(received, outcome, limit, read, reason)
         progress.add(entry)
         halt = progress.halt_after(entry)
         counters = progress.counters(0 if halt else self._next_cost())
@@ -170,13 +177,13 @@ class BaseAgent:
     # -- the request ----------------------------------------------------------------------------
 
     async def _ask(
-        self, messages: Sequence[Message], limit: RunStatus | None, on_text: OnText | None
-    ) -> Answer | Halt | None:
-        """Return the answer, a `Halt`, or `None` if the time limit passed while waiting."""
-        request = self._request(messages, limit, on_text)
+        self, messages: Sequence[Message], last: LastStep | None, on_text: OnText | None
+    ) -> Answer | Halt | LastStep:
+        """Return the answer, a `Halt`, or a `LastStep` if a limit was reached meanwhile."""
+        request = self._request(messages, last, on_text)
         if request is None:
-            return Halt(limit or RunStatus.BUDGET_EXCEEDED)
-        left = None if limit else self.context.timer.left()
+            return Halt(last.limit, last.reason) if last else Halt(RunStatus.BUDGET_EXCEEDED)
+        left = None if last else self.context.timer.left()
         try:
             async with asyncio.timeout(left):
                 try:
@@ -190,10 +197,15 @@ class BaseAgent:
                     self._accepts_media = False
                     return await self._ask_fitting(replace(request, messages=fewer), on_text)
         except TimeoutError:
-            return None
+            return LastStep(RunStatus.TIMEOUT)
+        except SpendingLimitError as error:
+            limit, reason = RunStatus.BUDGET_EXCEEDED, str(error)
+            if last or error.report is None or not self.progress.answers:
+                return Halt(last.limit if last else limit, reason)
+            return LastStep(limit, reason, error.report)
         except ModelError as error:
             log.warning("The model gave no answer: %s", error)
-            return Halt(limit) if limit else Halt(RunStatus.FAILED, str(error))
+            return Halt(last.limit, last.reason) if last else Halt(RunStatus.FAILED, str(error))
 
     async def _ask_fitting(self, request: ModelRequest, on_text: OnText | None) -> Answer:
         """Ask; if the messages exceed the model's context, ask again with half of them."""
@@ -218,7 +230,7 @@ class BaseAgent:
         )
 
     def _request(
-        self, messages: Sequence[Message], limit: RunStatus | None, on_text: OnText | None
+        self, messages: Sequence[Message], last: LastStep | None, on_text: OnText | None
     ) -> ModelRequest | None:
         """Return the request for the next answer; `None` if the budget is too small for it."""
         config, budget = self.config, self.context.budget
@@ -227,7 +239,7 @@ class BaseAgent:
         room, output = config.context_tokens, config.max_response_tokens
         tools = self.toolbox.descriptions
         left = self.context.timer.left()
-        if limit:
+        if last:
             # Providers refuse a history with calls if the request has no tools. Without calls, the
             # tools are omitted to save their tokens.
             if not any(isinstance(message, Answer) and message.calls for message in messages):
@@ -237,9 +249,14 @@ class BaseAgent:
             if allowed is None or allowed[0] <= fixed:
                 return None
             room, output = min(room, allowed[0] - fixed), allowed[1]
+            if last.report:
+                room = min(room, last.report[0] - self._spending.fixed(tools))
+                output = min(output, last.report[1])
+            if room <= 0:
+                return None
             left = max(REPORT_SECONDS, left)
         shown = fit(messages, tokens=room, result_characters=config.tool_result_characters)
-        if not limit:
+        if last is None:
             output = budget.allow(self._spending.expected(shown), output) or LEAST_OUTPUT
 
         def on_wait(reason: str, seconds: float) -> None:
@@ -250,13 +267,13 @@ class BaseAgent:
                 if on_text is not None:
                     on_text(line)
 
-        return ModelRequest(
+        request = ModelRequest(
             model=config.model,
             prompt=config.prompt,
             messages=shown,
             tools=tools,
             found=self._found(shown),
-            tools_allowed=limit is None,
+            tools_allowed=last is None,
             max_tokens=output,
             effort=config.effort,
             # `fit` omits older messages first, so the shared history shrinks by as many.
@@ -268,7 +285,9 @@ class BaseAgent:
             on_lost=lambda asked, lost: self.progress.spend(
                 budget, self._spending.lost(asked, lost)
             ),
+            payer=self.context.caller.payer,
         )
+        return replace(request, expected_input=self._spending.expected_input(request))
 
     def _found(self, messages: Sequence[Message]) -> tuple[ToolDescription, ...]:
         """Return the tools that results of the messages have found, without those of `tools`."""

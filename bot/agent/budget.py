@@ -19,8 +19,10 @@ LAST_STEP_SHARE = 0.2
 MOST_LAST_STEP_SHARE = 0.4
 #: Smallest reserve of output tokens for the last report.
 REPORT_OUTPUT = 2_000
-LEAST_OUTPUT = 256
-LEAST_LAST_OUTPUT = 64
+#: The most of what is left that the output of one call may use, and the output that every call
+#: may have.
+OUTPUT_SHARE = 4
+LEAST_OUTPUT = 1_000
 #: Reserve for the last step: a share of the total time, and its upper bound in seconds.
 RESERVED_SHARE = 0.15
 RESERVED_SECONDS = 30.0
@@ -128,12 +130,15 @@ class TokenBudget:
 
     def allow(self, input_tokens: int, max_output: int) -> int | None:
         """Return the most output tokens of an ordinary step; `None` if only the last step fits."""
-        room = self.left - self._aside - input_tokens
-        return min(max_output, room) if room >= LEAST_OUTPUT else None
+        left = self.left - self._aside
+        room, least = left - input_tokens, min(max_output, LEAST_OUTPUT)
+        output = min(max_output, room, max(least, left // OUTPUT_SHARE))
+        return output if room >= least else None
 
     def allow_last(self, max_output: int) -> tuple[int, int] | None:
         """Return the most input and output tokens of the last step; `None` if none fits."""
-        output = min(max_output, max(LEAST_LAST_OUTPUT, self.left // 3))
+        least = min(LEAST_OUTPUT, self.left // 2)
+        output = min(max_output, max(least, self.left // OUTPUT_SHARE))
         room = self.left - output
         return (room, output) if room > 0 else None
 
@@ -160,8 +165,7 @@ class Spending:
 
     def fixed(self, tools: Sequence[ToolDescription]) -> int:
         """Return the tokens of the system prompt and these tools."""
-        spelled = "".join(f"{tool.description}{tool.schema}" for tool in tools)
-        return estimate_tokens(self.prompt) + (estimate_tokens(spelled) if tools else 0)
+        return estimate_tokens(self.prompt) + _size(tools)
 
     def weighted_fixed(self, tools: Sequence[ToolDescription]) -> int:
         """Return the weighted tokens of the system prompt and these tools in the next request."""
@@ -181,6 +185,20 @@ class Spending:
         whole = tokens + self.fixed(self.tools)
         cached = self._repeated(messages, self.tools, whole)
         return whole - int(cached * (1 - self.weight_of(self.model)))
+
+    def expected_input(self, request: ModelRequest) -> int:
+        """Return an upper estimate of the input tokens of a request, cached or not.
+
+        If the request begins with the previous one, the estimate is what that one was billed, and
+        an upper estimate of what was added.
+        """
+        before, messages = self._previous, request.messages
+        if before is not None and before.tools == request.tools and self._previous_input:
+            number = len(before.messages)
+            if before.messages == messages[:number]:
+                added = [each for each in request.found if each not in before.found]
+                return self._previous_input + estimate_tokens(messages[number:]) + _size(added)
+        return self.fixed(request.tools) + estimate_tokens(messages) + _size(request.found)
 
     def weighed(self, request: ModelRequest, answer: Answer) -> Usage:
         """Return the usage of an answer with its discount, and remember its request.
@@ -231,3 +249,9 @@ class Spending:
         fixed = self.fixed(tools)
         share = (fixed + estimate_tokens(messages[:same])) / (fixed + estimate_tokens(messages))
         return int(whole * share)
+
+
+def _size(tools: Sequence[ToolDescription]) -> int:
+    """Return an upper estimate of the tokens of tools."""
+    spelled = "".join(f"{tool.description}{tool.schema}" for tool in tools)
+    return estimate_tokens(spelled) if tools else 0

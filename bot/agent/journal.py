@@ -105,7 +105,9 @@ def entries_of(
             raise TypeError(f"No answer: {body!r}")
         received = from_json(body["received"], contents) if body["received"] else None
         limit = RunStatus(body["limit"]) if body["limit"] else None
-        entries.append(AnswerEntry(received, answer, limit, tuple(body["read"])))
+        # Steps of version 0.2 have no reason.
+        reason = body.get("reason", "")
+        entries.append(AnswerEntry(received, answer, limit, tuple(body["read"]), reason))
     return entries
 
 
@@ -136,5 +138,6 @@ def _body(entry: Entry) -> Json:
             "answer": to_json(entry.answer),
             "limit": entry.limit,
             "read": list(entry.read),
+            **({"reason": entry.reason} if entry.reason else {}),
         }
     return {"step": entry.step, "index": entry.index, **entry.result.document}

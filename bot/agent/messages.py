@@ -368,23 +368,29 @@ def holds_images(messages: Iterable[Message]) -> bool:
 
 
 def estimate_tokens(value: str | Sequence[Message] | Any) -> int:
-    """Return a rough upper estimate of the tokens of a text or of messages: a third of the length.
+    """Return a rough upper estimate of the tokens of a text or of messages: a third of the bytes.
 
     An image counts as `IMAGE_TOKENS`, whatever its size, and a page of a PDF as `PAGE_TOKENS`. No
     local tokenizer exists for the models in use; the charge follows the provider's count.
     """
     if isinstance(value, str):
-        return len(value) // 3 + 1
+        return _bytes_of(value) // 3 + 1
     length = 0
     for message in value:
         match message:
             case UserMessage(text, images):
-                length += len(text) + 12 + 3 * IMAGE_TOKENS * len(images)
+                length += _bytes_of(text) + 12 + 3 * IMAGE_TOKENS * len(images)
             case ToolResults(results, note):
-                length += sum(len(result.text) + 60 for result in results) + len(note)
+                length += sum(_bytes_of(each.text) + 60 for each in results) + _bytes_of(note)
                 length += 3 * sum(each.tokens for result in results for each in result.media)
             case Answer(native=list(native)):
-                length += len(str(native))
+                length += _bytes_of(str(native))
             case Answer(text, calls):
-                length += len(text) + sum(len(str(call.arguments)) + 60 for call in calls)
+                length += _bytes_of(text)
+                length += sum(_bytes_of(str(call.arguments)) + 60 for call in calls)
     return length // 3 + 1
+
+
+def _bytes_of(text: str) -> int:
+    """Return the length of a text in UTF-8: a character of many scripts is a token."""
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))

@@ -30,7 +30,7 @@ WORTH_TELLING_SECONDS = 3
 
 _REACHED = {
     RunStatus.TIMEOUT: "Your time is up.",
-    RunStatus.BUDGET_EXCEEDED: "Your token budget is used up.",
+    RunStatus.BUDGET_EXCEEDED: "Your budget is used up.",
     RunStatus.MAX_TOOL_CALLS: "You have made all the tool calls you may make.",
     RunStatus.MAX_STEPS: "You have taken all the steps you may take.",
 }
@@ -57,12 +57,26 @@ class Halt:
     """The end of a turn or run: its status and the reason of a failure.
 
     Attributes:
-        reason: For a failure, a sentence fit for users; empty otherwise.
+        reason: For a failure or a spending limit, sentences fit for users; empty otherwise.
     """
 
     status: RunStatus
     reason: str = ""
     refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LastStep:
+    """The limit that makes a step the last one, without tools.
+
+    Attributes:
+        reason: The spending limit that was reached, as sentences for users; empty for another one.
+        report: The most input and output tokens that the spending limit leaves; `None` for any.
+    """
+
+    limit: RunStatus
+    reason: str = ""
+    report: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +87,7 @@ class AgentResult:
         status: `completed`, `failed`, or the limit that was reached.
         text: The last answer; without one, the text of all steps so far.
         said: The text of all steps.
-        error: The reason of a failure; empty otherwise.
+        error: The reason of a failure, or the spending limit that was reached; empty otherwise.
         model: The model that gave the last answer, as `provider/model` if it was a fallback.
         fallback: The `provider/model` that gave the last answer instead of the usual one.
         transcript: Every message after the start, as JSON.
@@ -228,7 +242,7 @@ class Progress:
         """Return the `Halt` if this step was the last; `None` if the work continues."""
         answer = entry.answer
         if entry.limit:
-            return Halt(entry.limit, refused=answer.stop is StopReason.REFUSAL)
+            return Halt(entry.limit, entry.reason, refused=answer.stop is StopReason.REFUSAL)
         if answer.stop is StopReason.REFUSAL:
             return Halt(RunStatus.FAILED, REFUSED, refused=True)
         if answer.calls:

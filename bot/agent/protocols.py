@@ -45,6 +45,7 @@ class AnswerEntry:
     Attributes:
         received: Results and notes; `None` for neither, as in a first step that sees only the task.
         limit: The limit that made this the last step, without tools; `None` for an ordinary step.
+        reason: The spending limit that was reached, as sentences for users; empty for none.
         read: Ids of the messages to the turn or run that `received` contains.
     """
 
@@ -52,6 +53,7 @@ class AnswerEntry:
     answer: Answer
     limit: RunStatus | None = None
     read: tuple[str, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

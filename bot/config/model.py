@@ -16,6 +16,7 @@ from bot.disk import DiskSettings
 from bot.models.catalog import ModelSettings
 from bot.net.settings import FetchSettings
 from bot.platforms.catalog import PLATFORMS
+from bot.spending.settings import SpendingSettings
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
 from bot.values import Section, Settings, SkillSettings
@@ -60,6 +61,9 @@ class CoreConfig(Settings):
 
     skills: OwnSkillsSettings = OwnSkillsSettings()
     """Further skills in Python: docs/skills.md."""
+
+    spending: SpendingSettings = SpendingSettings()
+    """The most that model calls may use and cost: docs/administration.md."""
 
     access: AccessSettings = AccessSettings()
     """The users who may talk to the bot, and its admins."""

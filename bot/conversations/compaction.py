@@ -21,6 +21,7 @@ from bot.agent.usage_columns import columns, usage_of
 from bot.errors import ModelError
 from bot.masking import without_secrets
 from bot.models.base import Model, ModelRequest
+from bot.spending.pools import Payer
 from bot.subagents.run_factory import opaque
 from bot.values import Clock, Live, inbox_path
 from db import history as stored
@@ -93,6 +94,7 @@ class Compaction:
             max_tokens=SUMMARY_TOKENS,
             user_hash=opaque(turn.user.key),
             on_lost=lambda _, lost: costs.append(lost),
+            payer=Payer(user=turn.user, place=turn.place, work_id=turn.id),
         )
         try:
             async with asyncio.timeout(SUMMARY_SECONDS):

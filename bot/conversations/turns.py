@@ -31,6 +31,7 @@ from bot.events import AnnouncementDue, EventBus, TurnWaiting
 from bot.logs import bound
 from bot.models.base import Model, ToolDescription
 from bot.platforms.base import Outlet, ReplyStream
+from bot.spending.pools import Payer
 from bot.subagents.active import ActiveRuns, CancelReason, Restarts
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.run_factory import opaque
@@ -238,6 +239,7 @@ class Turns:
                 shared=turn.shared,
                 others=beginning.others,
                 granted=beginning.granted,
+                payer=Payer(user=turn.user, place=turn.place, work_id=turn.id),
             ),
             spent_before=usage_of(turn) + beginning.spent,
         )

@@ -25,6 +25,7 @@ from db import (
     admission,
     batches,
     outbox,
+    pools,
     run_cards,
     run_messages,
     runs,
@@ -263,6 +264,7 @@ class Upkeep:
             alive = await self._alive(tx)
             await workers.count_crashes(tx, alive)
             under_way = self.announcements.under_way
+            await pools.settle_lost(tx, alive, self.now())
             unsure = await outbox.recover(tx, alive, me=self.worker_id, under_way=under_way)
             commands_left = await self.typed.take_over(tx, alive, self.platforms)
             left = [] if self.database.is_sqlite else await self.engine.take_over(alive)

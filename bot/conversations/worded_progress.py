@@ -20,7 +20,7 @@ from bot.run_texts import status_text
 from bot.subagents.active import ActiveRuns, RunAccount
 from bot.subagents.limits import spoken
 from bot.subagents.requests import WORDED
-from bot.subagents.run_factory import opaque
+from bot.subagents.run_factory import opaque, payer_of
 from bot.values import Clock, Identity, Json, Place
 from db import conversations, runs, sentences, steps, users
 from db.database import Database
@@ -147,6 +147,7 @@ class WordedProgress:
                 seconds=ASK_SECONDS,
                 background=True,
                 on_lost=lambda _, lost: account.charge(lost),
+                payer=payer_of(run, owner),
             )
             sentence = await _ask(model, request, account)
         finally:

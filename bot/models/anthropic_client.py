@@ -7,6 +7,7 @@ from pydantic import SecretStr
 
 from bot.errors import ModelError
 from bot.models.client import Sdk, SdkSettings, open_client
+from bot.models.metering import Meter
 from bot.models.prices import Prices
 from bot.models.retrying import Patience
 
@@ -56,12 +57,14 @@ class Claude:
         patience: Retries while Claude is busy, shared with all other requests to Claude.
         answers: Whether Anthropic is the chosen model provider of the bot.
         prices: The prices of requests.
+        meter: Reserves an amount for each request; `None` where no limit can apply.
     """
 
     settings: AnthropicSettings
     patience: Patience
     answers: bool
     prices: Prices
+    meter: Meter | None = None
 
 
 def open_sdk(settings: AnthropicSettings) -> Sdk:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bot.agent.messages import Answer, Message, Usage
+from bot.spending.pools import Payer
 from bot.values import Json
 
 #: Margin, in seconds, by which waiting for a busy provider ends before the deadline that cancels
@@ -56,6 +57,9 @@ class ModelRequest:
         background: Whether a run asks, not a user's turn: users' turns have priority.
         on_wait: Called before each wait for a busy provider.
         on_lost: Called for each request that got no answer but may still be charged.
+        payer: The user, the place and the work whose spending limits apply; `None` for none.
+        expected_input: An upper estimate of the input tokens, from what the previous request was
+            billed; 0 for the estimate by length.
     """
 
     model: str
@@ -72,6 +76,8 @@ class ModelRequest:
     background: bool = False
     on_wait: "OnWait | None" = None
     on_lost: "OnLost | None" = None
+    payer: Payer | None = None
+    expected_input: int = 0
 
 
 #: Called repeatedly with the whole text of the answer so far; each text replaces the previous one.

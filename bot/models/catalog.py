@@ -18,9 +18,11 @@ from bot.models.anthropic_client import AnthropicSettings, Claude
 from bot.models.base import Model, ProviderSettings
 from bot.models.client import SdkModel
 from bot.models.fallback import FallbackModel, Fallbacks
+from bot.models.metered import CountingModel, MeteredModel
+from bot.models.metering import Meter
 from bot.models.offline import OfflineModel, OfflineSettings
 from bot.models.openai import OpenAISettings, openai_model
-from bot.models.prices import PINNED, VERSION, PricedModel, Prices, PriceSettings
+from bot.models.prices import PINNED, VERSION, Prices, PriceSettings
 from bot.models.retrying import Patience, RetryingModel, RetrySettings
 from bot.values import Settings
 
@@ -231,9 +233,12 @@ class ModelSettings(Settings):
 class Models:
     """The providers that are set up."""
 
-    def __init__(self, settings: ModelSettings, now: Callable[[], float]) -> None:
+    def __init__(
+        self, settings: ModelSettings, now: Callable[[], float], meter: Meter | None = None
+    ) -> None:
         self.settings = settings
         self.prices = settings.price_list
+        self.meter = meter
         self._fallbacks = Fallbacks(settings.fallback_after_seconds, now)
         self._sdks: dict[Provider, SdkModel] = {}
         self._patience: dict[Provider, Patience] = {}
@@ -241,26 +246,33 @@ class Models:
         for name, adapter in PROVIDERS.items():
             if not settings.section(name).configured:
                 continue
-            model: Model = adapter(settings.section(name))
-            if isinstance(model, SdkModel):
-                self._sdks[name] = model
-                self._patience[name] = Patience(settings.retry, model.name, now=now)
+            made: CountingModel = adapter(settings.section(name))
+            # Each attempt of a retry is metered by itself, since each may be charged.
+            model: Model = MeteredModel(made, name, self.prices, meter)
+            if isinstance(made, SdkModel):
+                self._sdks[name] = made
+                self._patience[name] = Patience(settings.retry, made.name, now=now)
                 model = RetryingModel(model, self._patience[name])
-            self._providers[name] = PricedModel(model, name, self.prices)
+            self._providers[name] = model
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, settings: ModelSettings, *, now: Callable[[], float] = time.monotonic
+        cls,
+        settings: ModelSettings,
+        *,
+        meter: Meter | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> AsyncIterator["Models"]:
         """Open every provider that is set up; the SDKs are imported on first use.
 
         Args:
             settings: The configuration of the models.
+            meter: Reserves an amount for each request; `None` where no limit can apply.
             now: A monotonic clock, in seconds.
         """
         async with AsyncExitStack() as stack:
-            models = cls(settings, now)
+            models = cls(settings, now, meter)
             for model in models._sdks.values():
                 stack.push_async_callback(model.aclose)
             yield models
@@ -321,6 +333,7 @@ class Models:
             patience=self.patience("anthropic"),
             answers=self.settings.chosen == "anthropic",
             prices=self.prices,
+            meter=self.meter,
         )
 
     def patience(self, provider: Provider) -> Patience:

@@ -1,6 +1,7 @@
 """The part that all adapters around an SDK share: opening, streaming, errors and charges."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from bot.models import failures
 from bot.models.base import ModelRequest, OnText
 from bot.values import Json, Settings
 
+log = logging.getLogger(__name__)
+
 CONNECT_SECONDS = 10.0
 
 #: Keep-alive of idle connections. A run's steps are seconds apart, and a TLS handshake for each
@@ -23,6 +26,10 @@ CONNECT_SECONDS = 10.0
 KEPT_CONNECTION_SECONDS = 60.0
 
 MAX_CONNECTIONS = 1000
+
+#: Longest wait for a count of input tokens, and the parts of a request that a count does not take.
+COUNT_SECONDS = 10.0
+_UNCOUNTED = frozenset({"max_tokens", "metadata"})
 
 #: Shortest time between two updates of a growing text: each may redraw a whole message.
 SHOWN_EVERY_SECONDS = 0.05
@@ -115,6 +122,7 @@ class Sdk:
         close: Closes the client.
         create_raw: Requests an answer, and returns the raw response.
         create_stream: Requests a streamed answer.
+        count_tokens: Counts the input tokens of a request; `None` if the provider does not.
         idle_seconds: Longest silence of a stream.
         read_timeout: The exception raised when an open connection receives nothing in time.
         answered: The exception types for an error that the provider sent.
@@ -132,6 +140,7 @@ class Sdk:
     answered: Callable[[Exception], bool]
     code: str
     troubles: tuple[type[Exception], ...]
+    count_tokens: Callable[..., Awaitable[Any]] | None = None
 
     def failure(self, error: Any, model: str, *, images: bool = False) -> ModelError:
         """Return the error for the user that corresponds to one of `troubles`.
@@ -212,6 +221,7 @@ def open_client(
         code=code,
         # The SDKs do not wrap connection errors that occur in the middle of a stream.
         troubles=(error, httpx2.HTTPError, aiohttp.ClientError),
+        count_tokens=getattr(endpoint, "count_tokens", None),
     )
 
 
@@ -268,6 +278,23 @@ class SdkModel:
         """Close the SDK's client."""
         if self.sdk.opened:
             await self.sdk.opened.close()
+
+    async def count(self, request: ModelRequest) -> int | None:
+        """Return the input tokens of a request; `None` if the provider cannot count them now."""
+        sdk = await self.sdk.get()
+        if sdk.count_tokens is None:
+            return None
+        body = self.body_for(request, streamed=False)
+        counted = {name: part for name, part in body.items() if name not in _UNCOUNTED}
+        troubles: tuple[type[Exception], ...] = (*sdk.troubles, TimeoutError)
+        try:
+            async with asyncio.timeout(COUNT_SECONDS):
+                answer = await sdk.count_tokens(**counted)
+        except troubles as error:
+            log.info("%s did not count the input of a request: %s", self.name, error)
+            return None
+        tokens = getattr(answer, "input_tokens", None)
+        return tokens if isinstance(tokens, int) else None
 
     async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         """Return the provider's answer; see `bot.models.base.Model`."""

@@ -90,6 +90,10 @@ class OfflineModel:
     def __init__(self, settings: OfflineSettings) -> None:
         self._pace_seconds = settings.pace_seconds
 
+    async def count(self, request: ModelRequest) -> int | None:
+        """Return `None`: no provider counts the tokens of the demo."""
+        return None
+
     async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         """Return the rules' answer to the request; see `bot.models.base.Model`."""
         step = decide(request)

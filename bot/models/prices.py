@@ -7,8 +7,7 @@ from decimal import Decimal
 
 from pydantic import Field
 
-from bot.agent.messages import Answer, Usage
-from bot.models.base import Model, ModelRequest, OnText
+from bot.agent.messages import Usage
 from bot.values import Settings
 
 #: The pinned version of genai-prices, and the date of the pin: the package works offline, and new
@@ -109,25 +108,3 @@ class Prices:
         except LookupError:
             return None
         return math.ceil(found.total_price * MICRO_DOLLARS)
-
-
-@dataclass(frozen=True, slots=True)
-class PricedModel:
-    """Adds the cost to the usage of each call of a provider."""
-
-    model: Model
-    provider: str
-    prices: Prices
-
-    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
-        """Return the provider's answer; see `bot.models.base.Model`."""
-        asked = request
-        if (report := request.on_lost) is not None:
-
-            def on_lost(lost: ModelRequest, usage: Usage) -> None:
-                report(lost, self.prices.priced(usage, self.provider, lost.model))
-
-            asked = replace(request, on_lost=on_lost)
-        answer = await self.model.ask(asked, on_text)
-        priced = self.prices.priced(answer.usage, self.provider, request.model, answer.model)
-        return replace(answer, usage=priced)

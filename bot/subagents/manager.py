@@ -22,6 +22,7 @@ from bot.subagents.progress import InnerRuns
 from bot.subagents.records import Records
 from bot.subagents.requests import (
     BUDGET_SOURCE,
+    CALLERS,
     OWN_WORKSPACE,
     PRIVATE,
     Caller,
@@ -345,6 +346,7 @@ async def _within_parent(tx: Transaction, run: NewRun, parent_id: str) -> NewRun
         **own,
         "permissions": [*own.get("permissions", ()), *inherited.get("permissions", ())],
         OWN_WORKSPACE: bool(own.get(OWN_WORKSPACE) or inherited.get(OWN_WORKSPACE)),
+        CALLERS: [parent.id, *inherited.get(CALLERS, ())],
     }
     left = max(100, parent.token_budget - parent.weighted_tokens)
     if left < run.token_budget:

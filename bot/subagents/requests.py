@@ -20,6 +20,8 @@ SHARED, OTHERS = "shared", "others"
 ORIGINS = (FOREIGN, PRIVATE, SHARED, OTHERS)
 #: Key of a run's metadata: the turn that began the work to which the run belongs.
 ROOT = "root_id"
+#: Key of a run's metadata: the run that began it, the run that began that one, and so on.
+CALLERS = "callers"
 #: Key of a run's metadata: the run that this one continues.
 CONTINUES = "continues"
 #: Key of a run's metadata: the run has a workspace of its own, or works in that of the run named.

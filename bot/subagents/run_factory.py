@@ -20,11 +20,13 @@ from bot.agent.usage_columns import usage_of
 from bot.catalog.agents import Agents, find
 from bot.events import EventBus
 from bot.models.base import Model
+from bot.spending.pools import Payer
 from bot.subagents.active import ActiveRun, RunAccount, RunInbox
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import RunReporter
 from bot.subagents.requests import (
+    CALLERS,
     CONTINUES,
     FOREIGN,
     OTHERS,
@@ -160,6 +162,7 @@ class RunFactory:
                 shared=bool(run.metadata.get(SHARED)),
                 others=bool(run.metadata.get(OTHERS)),
                 root_id=run.metadata.get(ROOT, ""),
+                payer=payer_of(run, owner),
             ),
             spent_before=usage_of(run, discount=run.discounted_tokens),
         )
@@ -254,6 +257,12 @@ def own_workspace(run: Run) -> str:
     """Return the id of the run whose workspace a run uses: itself or one it continues; or empty."""
     kept = run.metadata.get(OWN_WORKSPACE)
     return kept if isinstance(kept, str) else run.id if kept else ""
+
+
+def payer_of(run: Run, owner: Identity) -> Payer:
+    """Return the payer of a run: its owner, with the runs that began it."""
+    callers = run.metadata.get(CALLERS, ())
+    return Payer(user=owner, place=run.place, work_id=run.id, runs=(run.id, *callers))
 
 
 def opaque(user_id: str) -> str:

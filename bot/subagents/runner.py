@@ -19,7 +19,7 @@ from bot.subagents.active import ActiveRun, ActiveRuns, CancelReason, Restarts
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.cards import Cards
 from bot.subagents.endings import Endings
-from bot.subagents.run_factory import RunFactory
+from bot.subagents.run_factory import RunFactory, payer_of
 from bot.subagents.summaries import Summaries
 from bot.subagents.wording import Outcome
 from bot.tasks import Tasks
@@ -195,7 +195,8 @@ class Runner:
                 lacked = self.factory.lacked(run, away, progress)
                 outcome = replace(outcome, error=outcome.error or lacked)
                 spent = partial(progress.spend, TokenBudget(UNLIMITED))
-                return await self.summaries.shorten(run, outcome, clock, spent=spent)
+                payer = payer_of(run, owner)
+                return await self.summaries.shorten(run, outcome, clock, payer=payer, spent=spent)
         except Exception as error:
             status, text = RunStatus.FAILED, OUR_FAULT
             if limit.expired() and isinstance(error, TimeoutError):

@@ -12,6 +12,7 @@ from bot.agent.usage_columns import run_columns
 from bot.catalog.agents import Agents, find
 from bot.errors import ModelError
 from bot.models.base import Model, ModelRequest
+from bot.spending.pools import Payer
 from bot.subagents.wording import Outcome
 from bot.values import Clock, RunStatus
 from db import run_summaries
@@ -54,7 +55,7 @@ class Summaries:
     now: Clock
 
     async def shorten(
-        self, run: Run, outcome: Outcome, clock: WorkClock, *, spent: Spent
+        self, run: Run, outcome: Outcome, clock: WorkClock, *, payer: Payer, spent: Spent
     ) -> Outcome:
         """Return an outcome with a summary of its text, if that is due and possible.
 
@@ -64,6 +65,7 @@ class Summaries:
             run: The run.
             outcome: The outcome of the run.
             clock: The working time of the run.
+            payer: The payer of the request.
             spent: Receives at once the usage of each request that may be charged: the run can be
                 stopped before this returns.
         """
@@ -88,7 +90,7 @@ class Summaries:
         try:
             async with asyncio.timeout(seconds):
                 model = self.model_of(run.provider or "", request.model)
-                answer = await model.ask(request)
+                answer = await model.ask(replace(request, payer=payer))
             count(answer.usage)
             if answer.stop is StopReason.END:
                 summary = stored(answer.text.strip())

@@ -1,6 +1,6 @@
 """Tables of processes, platform connections, and audits."""
 
-from sqlalchemy import Column, Index, Integer, Table
+from sqlalchemy import BigInteger, Column, Index, Integer, Table, text
 
 from db.schema.base import metadata
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime
@@ -99,4 +99,42 @@ tool_uses = Table(
     Column("day", UtcDateTime, primary_key=True),
     Column("uses", Integer, nullable=False),
     Index(None, "day"),
+)
+
+pools = Table(
+    "pools",
+    metadata,
+    # Scope, period and subject: see `bot.spending.pools`. No id of a user, but a pseudonym.
+    Column("id", String(400), primary_key=True),
+    Column("used_tokens", BigInteger, nullable=False, server_default=text("0")),
+    # In micro-dollars, as are the other costs.
+    Column("used_cost", BigInteger, nullable=False, server_default=text("0")),
+    # The sums of the open reservations.
+    Column("reserved_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("reserved_cost", BigInteger, nullable=False, server_default=text("0")),
+    # By these an admin has raised the limit, until a time.
+    Column("extra_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("extra_cost", BigInteger, nullable=False, server_default=text("0")),
+    Column("extra_until", UtcDateTime),
+    # When 80 % of the limit, and a refusal, were reported.
+    Column("warned_at", UtcDateTime),
+    Column("exhausted_at", UtcDateTime),
+    # The end of its period; of a run, later than any run ends.
+    Column("ends_at", UtcDateTime, nullable=False),
+    Index(None, "ends_at"),
+)
+
+reservations = Table(
+    "reservations",
+    metadata,
+    # One for each model call that has begun and is not settled.
+    Column("id", String(32), primary_key=True),
+    Column("pools", StringList, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("cost", BigInteger, nullable=False),
+    # The process that makes the call, and the turn or run that pays.
+    Column("worker_id", String(64), nullable=False),
+    Column("work_id", String(36), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "worker_id"),
 )

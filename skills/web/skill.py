@@ -22,7 +22,7 @@ from bot.values import Json
 from skills.base import Audience, Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.web.addresses import AddressPolicy
-from skills.web.search.base import SearchProvider
+from skills.web.search.base import SearchCaller, SearchProvider
 from skills.web.search.catalog import open_provider
 from skills.web.settings import SearchSettings, WebSettings
 
@@ -129,7 +129,11 @@ def _web_search(search: SearchProvider, policy: AddressPolicy, seconds: float) -
                 f"A query may have {MOST_QUERY_CHARACTERS} characters at most. Use fewer words."
             )
         found = await search.search(
-            asked, most=limit, spent=context.spent, background=context.background
+            asked,
+            most=limit,
+            caller=SearchCaller(
+                spent=context.spent, background=context.background, payer=context.payer
+            ),
         )
         hits = found[:limit]
         if not hits:

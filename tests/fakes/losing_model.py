@@ -18,6 +18,9 @@ class LosingModel:
     def __init__(self, *lost: Usage, then: Answer | ModelError | Hanging) -> None:
         self.lost, self.then = lost, then
 
+    async def count(self, request: ModelRequest) -> int | None:
+        return None
+
     async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         assert request.on_lost is not None
         for usage in self.lost:

@@ -138,6 +138,8 @@ class ModelServer:
         disconnected: Set when a client went away before its answer was complete.
         go: Set it to let a reply with the fault `hang` go on.
         known: The models that it describes; `None` for a server that describes none.
+        count: Counts the input tokens of a request; `None` for a server that does not.
+        counted: The number of requests that it counted.
     """
 
     def __init__(
@@ -155,6 +157,8 @@ class ModelServer:
         self.go = asyncio.Event()
         self.script = script
         self.known: frozenset[str] | None = None
+        self.count: Callable[[Json], int] | None = None
+        self.counted = 0
         self._dialect = dialect
         self._port = port
         self._strict = strict
@@ -162,6 +166,7 @@ class ModelServer:
         self._arrived = asyncio.Event()
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_post(dialect.path, self._handle)
+        app.router.add_post(f"{dialect.path}/count_tokens", self._count)
         app.router.add_get("/v1/models/{name}", self._describe)
         self._runner = web.AppRunner(
             app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1
@@ -192,6 +197,12 @@ class ModelServer:
         except asyncio.CancelledError:
             self.disconnected.set()
             raise
+
+    async def _count(self, request: web.Request) -> web.Response:
+        if self.count is None:
+            return web.json_response({"detail": "Not Found"}, status=404)
+        self.counted += 1
+        return web.json_response({"input_tokens": self.count(await request.json())})
 
     async def _describe(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]

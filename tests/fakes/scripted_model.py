@@ -68,6 +68,9 @@ class ScriptedModel:
         """The newest request."""
         return self.requests[-1]
 
+    async def count(self, request: ModelRequest) -> int | None:
+        return None
+
     async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         """Say the next line, after the event loop had its turn, as with any real model."""
         self.requests.append(request)

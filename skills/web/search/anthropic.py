@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from bot.agent.messages import Usage, estimate_tokens
@@ -12,12 +13,15 @@ from bot.models.anthropic_client import NAME, Claude, open_sdk
 from bot.models.anthropic_codec import usage_of
 from bot.models.base import WAIT_MARGIN_SECONDS
 from bot.models.client import MALFORMED, Lazy
+from bot.models.metering import bounds_of
 from bot.values import Json
-from skills.web.search.base import Hit, SearchError, Spent, hits, uncounted
+from skills.web.search.base import NOBODY, Hit, SearchCaller, SearchError, Spent, hits
 
 #: Timeout of the whole search, retries and waits included; shorter than the tool's own timeout.
 SECONDS = 40.0
 MAX_TOKENS = 2048
+#: Input tokens that the pages found add to a request, at most.
+FOUND_TOKENS = 30_000
 #: Most times a request is continued after the provider paused it.
 GO_ON = 2
 MOST_QUOTES = 3
@@ -60,6 +64,7 @@ class ClaudeSearch:
         self.model = model or claude.settings.subagent_model or claude.settings.main_model
         self._patience = claude.patience
         self._prices = claude.prices
+        self._meter = claude.meter
         self._seconds = seconds
         self._sdk = Lazy(partial(open_sdk, claude.settings))
 
@@ -69,7 +74,7 @@ class ClaudeSearch:
             await sdk.close()
 
     async def search(
-        self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
+        self, query: str, *, most: int, caller: SearchCaller = NOBODY
     ) -> tuple[Hit, ...]:
         """Return the pages found, best first."""
         clock = asyncio.get_running_loop().time
@@ -82,10 +87,10 @@ class ClaudeSearch:
                 for _ in range(1 + GO_ON):
                     answered = {"role": "assistant", "content": list(blocks)}
                     more, paused = await self._patience.ask(
-                        partial(self._ask, [said, answered] if blocks else [said], spent),
+                        partial(self._ask, [said, answered] if blocks else [said], caller),
                         name=self.model,
                         seconds=until - clock() - WAIT_MARGIN_SECONDS,
-                        background=background,
+                        background=caller.background,
                     )
                     blocks += more
                     if not paused:
@@ -96,8 +101,27 @@ class ClaudeSearch:
         except ModelError as error:
             raise SearchError(str(error)) from error
 
-    async def _ask(self, messages: list[Json], spent: Spent) -> tuple[list[Json], bool]:
+    async def _ask(self, messages: list[Json], caller: SearchCaller) -> tuple[list[Json], bool]:
         """Return the blocks of one response, and True if the provider paused it."""
+        payer, meter = caller.payer, self._meter
+        if meter is None or payer is None or not meter.applies(payer):
+            return await self._send(messages, caller.spent)
+        size = estimate_tokens(json.dumps(messages)) + estimate_tokens(PROMPT) + FOUND_TOKENS
+        bounds = bounds_of(
+            self._prices, PROVIDER, self.model, input_tokens=size, max_output=MAX_TOKENS
+        )
+        made = self._prices.of(PROVIDER, self.model, Usage(), searches=1) or 0
+        bounds = replace(bounds, input_cost=bounds.input_cost and bounds.input_cost + made)
+        async with meter.call(payer, bounds, counted=True) as call:
+
+            def spent(usage: Usage) -> None:
+                call.charge(usage, self.model)
+                caller.spent(usage)
+
+            return await self._send(messages, spent)
+
+    async def _send(self, messages: list[Json], spent: Spent) -> tuple[list[Json], bool]:
+        """Send one request, and return what `_ask` returns."""
         sdk = self._sdk.opened or await self._sdk.get()
         request: Json = {
             "model": self.model,

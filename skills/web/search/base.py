@@ -8,6 +8,7 @@ from typing import Protocol
 
 from bot.agent.messages import Usage
 from bot.errors import ToolError
+from bot.spending.pools import Payer
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 
@@ -37,20 +38,37 @@ def uncounted(usage: Usage) -> None:
     """Discard a usage: the default for callers that do not count costs."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchCaller:
+    """The work that searches.
+
+    Attributes:
+        spent: Receives the usage of each model request.
+        background: Whether it is a background run, whose requests queue behind those of turns.
+        payer: The payer whose spending limits apply; `None` for none.
+    """
+
+    spent: Spent = uncounted
+    background: bool = False
+    payer: Payer | None = None
+
+
+#: A caller that pays for nothing.
+NOBODY = SearchCaller()
+
+
 class SearchProvider(Protocol):
     """Searches the web for pages."""
 
     async def search(
-        self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
+        self, query: str, *, most: int, caller: SearchCaller = NOBODY
     ) -> tuple[Hit, ...]:
         """Return the pages found, best first; empty when no page matches.
 
         Args:
             query: The search query.
             most: Most pages to return.
-            spent: Called with the usage of each request to a model, if the provider makes any.
-            background: Called from a background run: requests to a model queue behind those of
-                turns.
+            caller: The work that pays for requests to a model, if the provider makes any.
 
         Raises:
             ToolError: The search does not work now.

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from bot.errors import ConfigError
-from skills.web.search.base import Hit, SearchError, Spent, hits, uncounted
+from skills.web.search.base import NOBODY, Hit, SearchCaller, SearchError, hits
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class DdgsSearch:
         self._engine = engine
 
     async def search(
-        self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
+        self, query: str, *, most: int, caller: SearchCaller = NOBODY
     ) -> tuple[Hit, ...]:
         """Return the pages found, best first."""
         try:

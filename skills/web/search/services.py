@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from bot.net.web import Site
 from bot.values import Json
-from skills.web.search.base import Hit, SearchError, Spent, hits, uncounted
+from skills.web.search.base import NOBODY, Hit, SearchCaller, SearchError, hits
 
 _WRONG_KEY = "Tell the user that an admin must look at the key, `search.api_key`."
 _NO_JSON = (
@@ -88,7 +88,7 @@ class ServiceSearch:
     api_key: SecretStr
 
     async def search(
-        self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
+        self, query: str, *, most: int, caller: SearchCaller = NOBODY
     ) -> tuple[Hit, ...]:
         """Return the pages found, best first."""
         service = self.service

@@ -272,13 +272,13 @@ async def test_when_not_even_a_last_step_can_be_paid_the_text_so_far_is_kept(
     assert (result.status, result.text) == (RunStatus.BUDGET_EXCEEDED, "I look.")
 
 
-async def test_an_answer_gets_no_more_tokens_than_the_budget_has_left(office: Office) -> None:
+async def test_an_answer_gets_a_quarter_of_what_the_budget_has_left(office: Office) -> None:
     model = ScriptedModel(asks_for(call("look"), usage=Usage(5_000, 1_000)), says("Twelve."))
 
-    await office.work(model, a_tool("look"), around=surroundings(budget=TokenBudget(10_000)))
+    await office.work(model, a_tool("look"), around=surroundings(budget=TokenBudget(20_000)))
 
-    # 10,000 less 2,000 for the last step, less 6,000 that are spent, less what is sent.
-    assert 1_500 < model.last.max_tokens < 2_000
+    # 20,000 less 4,000 for the last step; then less the 6,000 that are spent.
+    assert [request.max_tokens for request in model.requests] == [4_000, 2_500]
 
 
 async def test_the_tools_count_in_what_a_call_may_cost(office: Office) -> None:

@@ -273,25 +273,26 @@ async def test_long_history_is_trimmed_to_its_room_before_it_is_sent(office: Off
 
 
 async def test_the_last_step_is_trimmed_to_what_can_still_be_paid(office: Office) -> None:
+    left: list[int] = []
+
     def respond(request: ModelRequest) -> Line:
+        left.append(budget.left)
         if not request.tools_allowed:
             return says("Twelve.")
         n = len(request.messages)
-        usage = Usage(estimate_tokens(request.messages), 300)
+        usage = Usage(estimate_tokens(request.messages), 100)
         return asks_for(call("look", n=n), text="I look. " * 300, usage=usage)
 
-    model = ScriptedModel(respond=respond)
+    model, budget = ScriptedModel(respond=respond), TokenBudget(10_000)
 
-    result = await office.work(
-        model, a_tool("look"), around=surroundings(budget=TokenBudget(10_000))
-    )
+    result = await office.work(model, a_tool("look"), around=surroundings(budget=budget))
 
     assert (result.status, result.text) == (RunStatus.BUDGET_EXCEEDED, "Twelve.")
     assert not model.last.tools_allowed
     left_out = model.last.messages[1]
     assert isinstance(left_out, UserMessage)
     assert "earlier messages are left out here" in left_out.text
-    assert estimate_tokens(model.last.messages) < 4_500 - model.last.max_tokens
+    assert estimate_tokens(model.last.messages) + model.last.max_tokens <= left[-1]
     assert_pairs_are_whole(model.last.messages)
 
 

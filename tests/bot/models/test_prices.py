@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from bot.agent.messages import Answer, Usage
 from bot.models.base import ModelRequest
 from bot.models.catalog import ModelSettings
-from bot.models.prices import PINNED, VERSION, PricedModel, Prices, PriceSettings
+from bot.models.metered import MeteredModel
+from bot.models.prices import PINNED, VERSION, Prices, PriceSettings
 from bot.values import Json
 from tests.fakes.losing_model import LosingModel
 from tests.fakes.model_server import KEY
@@ -115,7 +116,7 @@ def test_a_price_below_zero_is_refused() -> None:
 async def test_answers_and_lost_requests_of_a_model_have_their_cost() -> None:
     lost: list[Usage] = []
     answer = Answer("Hi.", usage=Usage(1_000, 10), model="claude-haiku-5-5-20261007")
-    model = PricedModel(LosingModel(Usage(500), then=answer), "anthropic", prices())
+    model = MeteredModel(LosingModel(Usage(500), then=answer), "anthropic", prices())
     request = ModelRequest(
         model="claude-haiku-5-5",
         prompt="",
@@ -131,7 +132,7 @@ async def test_answers_and_lost_requests_of_a_model_have_their_cost() -> None:
 
 async def test_the_model_that_answered_counts_where_the_asked_one_has_no_price() -> None:
     answer = Answer("Hi.", usage=Usage(1_000), model="claude-haiku-5-5")
-    model = PricedModel(ScriptedModel(answer, answer), "anthropic", prices())
+    model = MeteredModel(ScriptedModel(answer, answer), "anthropic", prices())
 
     named = await model.ask(ModelRequest(model="gateway-small", prompt="", messages=()))
 

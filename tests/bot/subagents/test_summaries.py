@@ -10,6 +10,7 @@ from bot.agent.messages import Answer, StopReason, Usage
 from bot.catalog.agents import AgentDefinition
 from bot.errors import ModelError, ModelUnavailableError
 from bot.models.base import Model
+from bot.subagents.run_factory import payer_of
 from bot.subagents.summaries import LONG, Summaries
 from bot.subagents.wording import Outcome
 from bot.values import Identity, RunStatus
@@ -53,8 +54,9 @@ class Room:
             model_of=lambda *_: model,
             now=self._clock,
         )
+        payer = payer_of(run, self._user)
         return await summaries.shorten(
-            run, outcome, clock or WorkClock(60.0), spent=self.spent.append
+            run, outcome, clock or WorkClock(60.0), payer=payer, spent=self.spent.append
         )
 
 

@@ -18,7 +18,7 @@ from bot.values import Identity, Json
 from skills.base import Effects, Skill, ToolContext
 from skills.web import skill
 from skills.web.addresses import AddressPolicy
-from skills.web.search.base import Hit, SearchProvider, Spent, uncounted
+from skills.web.search.base import NOBODY, Hit, SearchCaller, SearchProvider
 from skills.web.skill import PART_CHARACTERS, WARNING, in_parts
 from tests.fakes.around import caller as caller_of_a_run
 from tests.fakes.calls import Caller
@@ -39,11 +39,11 @@ class FakeSearch:
         self.asked: list[tuple[str, int]] = []
 
     async def search(
-        self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
+        self, query: str, *, most: int, caller: SearchCaller = NOBODY
     ) -> tuple[Hit, ...]:
-        self.background = background
+        self.background = caller.background
         self.asked.append((query, most))
-        spent(COST)
+        caller.spent(COST)
         return self.hits
 
 

@@ -17,7 +17,7 @@ from bot.models.retrying import ConcurrencyLimit, Patience, RetrySettings
 from bot.net.settings import FetchSettings
 from bot.values import Json
 from skills.web.search.anthropic import SECONDS, ClaudeSearch, found_in
-from skills.web.search.base import Hit, SearchError
+from skills.web.search.base import Hit, SearchCaller, SearchError
 from skills.web.search.catalog import open_provider
 from skills.web.settings import SearchSettings
 from skills.web.skill import FURTHER_SECONDS
@@ -73,7 +73,9 @@ async def search(
         aclosing(ClaudeSearch(claude(server.url), seconds=seconds)) as provider,
     ):
         try:
-            asked.hits = await provider.search(query, most=most, spent=asked.spent.append)
+            asked.hits = await provider.search(
+                query, most=most, caller=SearchCaller(spent=asked.spent.append)
+            )
         finally:
             asked.bodies += [request.body for request in server.requests]
     return asked
@@ -405,7 +407,7 @@ async def test_at_the_gate_a_search_counts_as_the_work_that_asks_for_it(
         await gate.enter(background=True)
         reached.patience.gate = gate
         async with aclosing(ClaudeSearch(reached, seconds=0.5 if background else 20)) as provider:
-            found = provider.search("whales", most=1, background=background)
+            found = provider.search("whales", most=1, caller=SearchCaller(background=background))
 
             # A run holds the only place: another run waits for it, a turn does not.
             if background:

@@ -1,0 +1,82 @@
+"""Reserves an amount for each request to a provider, and adds the cost to its usage."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from bot.agent.messages import Answer, Usage
+from bot.errors import NearLimitError
+from bot.models.base import Model, ModelRequest, OnText
+from bot.models.client import estimated_input
+from bot.models.metering import Meter, bounds_of
+from bot.models.prices import Prices
+
+#: Receives the priced usage of a request and the name of its model.
+Charge = Callable[[Usage, str], None]
+
+
+class CountingModel(Model, Protocol):
+    """A provider that may count the input tokens of a request."""
+
+    async def count(self, request: ModelRequest) -> int | None:
+        """Return the input tokens of a request; `None` if the provider does not count them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeteredModel:
+    """Makes each request to a provider within the spending limits of its payer.
+
+    Attributes:
+        provider: The provider, as in `provider/model`.
+        meter: Reserves the amounts; `None` where no limit can apply.
+    """
+
+    model: CountingModel
+    provider: str
+    prices: Prices
+    meter: Meter | None = None
+
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
+        """Return the provider's answer; see `bot.models.base.Model`.
+
+        Raises:
+            SpendingLimitError: The request exceeds a limit; the provider was not asked.
+        """
+        if self.meter is None or request.payer is None or not self.meter.applies(request.payer):
+            return await self._ask(request, on_text, lambda _, __: None)
+        expected = request.expected_input or estimated_input(request)
+        try:
+            return await self._reserved(request, on_text, expected, counted=False)
+        except NearLimitError:
+            counted = await self.model.count(request)
+            return await self._reserved(request, on_text, counted or expected, counted=True)
+
+    async def _reserved(
+        self, request: ModelRequest, on_text: OnText | None, expected: int, *, counted: bool
+    ) -> Answer:
+        """Reserve an amount, ask, and settle what was billed."""
+        assert self.meter is not None
+        assert request.payer is not None
+        bounds = bounds_of(
+            self.prices,
+            self.provider,
+            request.model,
+            input_tokens=expected,
+            max_output=request.max_tokens,
+            last=not request.tools_allowed,
+        )
+        async with self.meter.call(request.payer, bounds, counted=counted) as call:
+            asked = replace(request, max_tokens=min(request.max_tokens, call.max_output))
+            return await self._ask(asked, on_text, call.charge)
+
+    async def _ask(self, request: ModelRequest, on_text: OnText | None, charge: Charge) -> Answer:
+        def on_lost(lost: ModelRequest, usage: Usage) -> None:
+            priced = self.prices.priced(usage, self.provider, lost.model)
+            charge(priced, lost.model)
+            if request.on_lost is not None:
+                request.on_lost(lost, priced)
+
+        answer = await self.model.ask(replace(request, on_lost=on_lost), on_text)
+        priced = self.prices.priced(answer.usage, self.provider, request.model, answer.model)
+        charge(priced, answer.model or request.model)
+        return replace(answer, usage=priced)

@@ -1,0 +1,1 @@
+"""Limits on tokens and money: pools from which every model call draws."""

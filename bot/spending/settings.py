@@ -1,0 +1,80 @@
+"""The settings of limits on tokens and money (`spending:`)."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import Field
+
+from bot.values import Settings
+
+#: `discord:1234`, for Slack `slack:T1:U2`.
+AccountName = Annotated[str, Field(pattern=r"^[a-z]+(:[A-Za-z0-9_.@-]+){1,2}$")]
+#: `discord:CHANNEL` or `slack:TEAM:CHANNEL`.
+ChannelName = Annotated[str, Field(pattern=r"^[a-z]+(:[A-Za-z0-9_-]+){1,2}$")]
+#: `discord:SERVER` or `slack:TEAM`.
+WorkspaceName = Annotated[str, Field(pattern=r"^[a-z]+:[A-Za-z0-9_-]+$")]
+
+
+class SpendingLimit(Settings):
+    """A limit; 0 allows nothing."""
+
+    usd: Decimal | None = Field(None, ge=0, decimal_places=6, le=10**9)
+    """Dollars; empty for no limit."""
+
+    tokens: int | None = Field(None, ge=0, le=10**15)
+    """Weighted tokens: output and new input count 1, input read from a cache by its price; empty
+    for no limit.
+    """
+
+
+class PeriodLimits(Settings):
+    """Limits of a day and a month, which begin at midnight UTC."""
+
+    day: SpendingLimit = SpendingLimit()
+    month: SpendingLimit = SpendingLimit()
+
+
+class RoleLimits(Settings):
+    """Limits of a role."""
+
+    each: PeriodLimits = PeriodLimits()
+    """Limits of each user with the role; the lowest of several counts."""
+
+    together: PeriodLimits = PeriodLimits()
+    """Limits of all users with the role together."""
+
+
+class SpendingSettings(Settings):
+    """Everything under `spending:`: the most that model calls may cost; none is set by default."""
+
+    run: SpendingLimit = SpendingLimit()
+    """One background run or delegated task, with the tasks that it delegates."""
+
+    user: PeriodLimits = PeriodLimits()
+    """Each user, in all places together."""
+
+    channel: PeriodLimits = PeriodLimits()
+    """Each channel with its threads, all users together."""
+
+    workspace: PeriodLimits = PeriodLimits()
+    """Each Discord server and Slack workspace."""
+
+    bot: PeriodLimits = PeriodLimits()
+    """The whole bot."""
+
+    roles: Mapping[str, RoleLimits] = Field({})
+    """Limits of roles, by the name of the role."""
+
+    users: Mapping[AccountName, PeriodLimits] = Field({})
+    """Other limits for single users instead of `user`, by `discord:1234` or `slack:T1:U2`."""
+
+    channels: Mapping[ChannelName, PeriodLimits] = Field({})
+    """Other limits for single channels instead of `channel`, by `discord:CHANNEL` or
+    `slack:TEAM:CHANNEL`.
+    """
+
+    workspaces: Mapping[WorkspaceName, PeriodLimits] = Field({})
+    """Other limits for single servers and workspaces instead of `workspace`, by `discord:SERVER`
+    or `slack:TEAM`.
+    """

@@ -1,0 +1,188 @@
+"""Queries on pools of tokens and money, and on the reservations of model calls.
+
+Pools are locked in the order of their keys, so that no two transactions wait for each other.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import bindparam, case, delete, select, update
+
+from bot.spending.pools import PoolState
+from db.database import Transaction
+from db.rows import RowMapper, change, insert_into
+from db.tables import pools, reservations
+from db.types import UtcDateTime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPool:
+    """A pool at the begin of its period.
+
+    Attributes:
+        used_tokens: What was used in the period before the pool existed.
+        ends_at: When the pool may be deleted.
+    """
+
+    id: str
+    used_tokens: int
+    used_cost: int
+    ends_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """The most that a model call in progress can cost.
+
+    Attributes:
+        pools: The keys of the pools from which it is reserved.
+        cost: Micro-dollars.
+        worker_id: The process that makes the call.
+        work_id: The turn or run that pays.
+    """
+
+    id: str
+    pools: Sequence[str]
+    tokens: int
+    cost: int
+    worker_id: str
+    work_id: str
+    created_at: datetime
+
+
+_RESERVATIONS = RowMapper(Reservation, reservations)
+
+# Statements of the hot path are built once: building one costs more than running it.
+_NOW = bindparam("b_now", type_=UtcDateTime())
+_RAISED = pools.c.extra_until > _NOW
+_COLUMNS = (
+    *(pools.c[name] for name in ("id", "used_tokens", "used_cost")),
+    *(pools.c[name] for name in ("reserved_tokens", "reserved_cost")),
+    case((_RAISED, pools.c.extra_tokens), else_=0).label("extra_tokens"),
+    case((_RAISED, pools.c.extra_cost), else_=0).label("extra_cost"),
+    pools.c.warned_at.is_not(None).label("warned"),
+    pools.c.exhausted_at.is_not(None).label("exhausted"),
+)
+_THESE = pools.c.id.in_(bindparam("b_ids", expanding=True))
+_READ = select(*_COLUMNS).where(_THESE).order_by(pools.c.id)
+_LOCK = _READ.with_for_update()
+_MOVE = (
+    update(pools)
+    .where(_THESE)
+    .values(
+        used_tokens=pools.c.used_tokens + bindparam("b_used_tokens"),
+        used_cost=pools.c.used_cost + bindparam("b_used_cost"),
+        reserved_tokens=pools.c.reserved_tokens + bindparam("b_reserved_tokens"),
+        reserved_cost=pools.c.reserved_cost + bindparam("b_reserved_cost"),
+    )
+)
+_RESERVED = (reservations.c.pools, reservations.c.tokens, reservations.c.cost)
+_CLOSE = delete(reservations).where(reservations.c.id == bindparam("b_id")).returning(*_RESERVED)
+
+
+async def read(tx: Transaction, ids: Sequence[str], now: datetime) -> dict[str, PoolState]:
+    """Return the pools that exist, by their keys."""
+    return _by_id(await tx.execute(_READ, {"b_ids": list(ids), "b_now": now}))
+
+
+async def lock(tx: Transaction, ids: Sequence[str], now: datetime) -> dict[str, PoolState]:
+    """Return the pools that exist, by their keys; no other transaction changes them now."""
+    return _by_id(await tx.execute(_LOCK, {"b_ids": list(ids), "b_now": now}))
+
+
+async def create(tx: Transaction, new: Sequence[NewPool]) -> None:
+    """Store pools; those that exist already stay as they are."""
+    rows = [
+        {
+            "id": each.id,
+            "used_tokens": each.used_tokens,
+            "used_cost": each.used_cost,
+            "ends_at": each.ends_at,
+        }
+        for each in sorted(new, key=lambda each: each.id)
+    ]
+    await tx.execute(insert_into(tx, pools).on_conflict_do_nothing(), rows)
+
+
+async def reserve(tx: Transaction, reservation: Reservation) -> None:
+    """Store a reservation in its pools, which are locked."""
+    amounts = {"reserved_tokens": reservation.tokens, "reserved_cost": reservation.cost}
+    await _move(tx, reservation.pools, **amounts)
+    await tx.execute(reservations.insert(), _RESERVATIONS.values(reservation))
+
+
+async def settle(
+    tx: Transaction, reservation_id: str, *, tokens: int, cost: int, now: datetime
+) -> Mapping[str, PoolState]:
+    """Replace a reservation by what was billed; return its pools as they are then.
+
+    A reservation that was settled before changes nothing, and no pool is returned.
+    """
+    row = (await tx.execute(_CLOSE, {"b_id": reservation_id})).first()
+    if row is None:
+        return {}
+    ids = sorted(row.pools)
+    await lock(tx, ids, now)
+    reserved = {"reserved_tokens": -row.tokens, "reserved_cost": -row.cost}
+    await _move(tx, ids, used_tokens=tokens, used_cost=cost, **reserved)
+    return await read(tx, ids, now)
+
+
+async def settle_lost(tx: Transaction, alive: Collection[str], now: datetime) -> int:
+    """Charge the reservations of processes that have died in full; return their number.
+
+    The provider may have billed all of it.
+    """
+    lost = reservations.c.worker_id.not_in(list(alive))
+    rows = (await tx.execute(delete(reservations).where(lost).returning(*_RESERVED))).all()
+    await lock(tx, sorted({each for row in rows for each in row.pools}), now)
+    for row in rows:
+        reserved = {"reserved_tokens": -row.tokens, "reserved_cost": -row.cost}
+        await _move(tx, row.pools, used_tokens=row.tokens, used_cost=row.cost, **reserved)
+    return len(rows)
+
+
+async def raise_limit(
+    tx: Transaction, pool_id: str, *, tokens: int, cost: int, until: datetime, now: datetime
+) -> PoolState | None:
+    """Raise the limit of a pool until a time, on top of an earlier raise.
+
+    The limit may be reached and reported again. Returns the pool; `None` if it does not exist.
+    """
+    before = (await lock(tx, [pool_id], now)).get(pool_id)
+    if before is None:
+        return None
+    await change(
+        tx,
+        pools,
+        pools.c.id == pool_id,
+        extra_tokens=before.extra_tokens + tokens,
+        extra_cost=before.extra_cost + cost,
+        extra_until=until,
+        warned_at=None,
+        exhausted_at=None,
+    )
+    return (await read(tx, [pool_id], now)).get(pool_id)
+
+
+async def mark(
+    tx: Transaction, pool_id: str, what: Literal["warned_at", "exhausted_at"], now: datetime
+) -> bool:
+    """Record that a state of a pool was reported; `False` if it was recorded before."""
+    column = pools.c[what]
+    return await change(tx, pools, pools.c.id == pool_id, column.is_(None), **{what: now})
+
+
+async def _move(tx: Transaction, ids: Sequence[str], **amounts: int) -> None:
+    names = ("used_tokens", "used_cost", "reserved_tokens", "reserved_cost")
+    values = {f"b_{name}": amounts.get(name, 0) for name in names}
+    await tx.execute(_MOVE, {"b_ids": list(ids), **values})
+
+
+def _by_id(rows: Any) -> dict[str, PoolState]:
+    return {row.id: PoolState(**{name: row[index] for index, name in _INDEXED}) for row in rows}
+
+
+_INDEXED = tuple(enumerate(PoolState.__dataclass_fields__))

@@ -1,0 +1,1 @@
+"""Tests of the limits on tokens and money."""
