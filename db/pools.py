@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from sqlalchemy import bindparam, case, delete, select, update
 
-from bot.spending.pools import PoolState
+from bot.spending.amounts import PoolState
 from db.database import Transaction
 from db.rows import RowMapper, change, insert_into
 from db.tables import pools, reservations

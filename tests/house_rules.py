@@ -41,6 +41,7 @@ LINES = {
     "skills": 3,
     "bot.conversations": 4,
     "bot.spending": 6,
+    "bot.spending.amounts": 9,
     "bot.spending.pools": 8,
     "bot.spending.settings": 8,
     "bot.subagents": 5,

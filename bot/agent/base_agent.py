@@ -210,6 +210,8 @@ class BaseAgent:
     async def _ask_fitting(self, request: ModelRequest, on_text: OnText | None) -> Answer:
         """Ask; if the messages exceed the model's context, ask again with half of them."""
         for _ in range(2):
+            expected = self._spending.expected_input(request)
+            request = replace(request, expected_input=expected)
             with suppress(ContextTooLongError):
                 answer = await self.model.ask(request, on_text)
                 answer = replace(answer, usage=self._spending.weighed(request, answer))
@@ -244,16 +246,10 @@ class BaseAgent:
             # tools are omitted to save their tokens.
             if not any(isinstance(message, Answer) and message.calls for message in messages):
                 tools = ()
-            allowed = budget.allow_last(output)
-            fixed = self._spending.weighted_fixed(tools)
-            if allowed is None or allowed[0] <= fixed:
+            allowed = self._allowed_last(last, tools)
+            if allowed is None:
                 return None
-            room, output = min(room, allowed[0] - fixed), allowed[1]
-            if last.report:
-                room = min(room, last.report[0] - self._spending.fixed(tools))
-                output = min(output, last.report[1])
-            if room <= 0:
-                return None
+            room, output = min(room, allowed[0]), allowed[1]
             left = max(REPORT_SECONDS, left)
         shown = fit(messages, tokens=room, result_characters=config.tool_result_characters)
         if last is None:
@@ -267,7 +263,7 @@ class BaseAgent:
                 if on_text is not None:
                     on_text(line)
 
-        request = ModelRequest(
+        return ModelRequest(
             model=config.model,
             prompt=config.prompt,
             messages=shown,
@@ -287,7 +283,19 @@ class BaseAgent:
             ),
             payer=self.context.caller.payer,
         )
-        return replace(request, expected_input=self._spending.expected_input(request))
+
+    def _allowed_last(
+        self, last: LastStep, tools: tuple[ToolDescription, ...]
+    ) -> tuple[int, int] | None:
+        """Return the most tokens of messages and of output of a last step; `None` if none fits."""
+        allowed = self.context.budget.allow_last(self.config.max_response_tokens)
+        if allowed is None:
+            return None
+        room, output = allowed[0] - self._spending.weighted_fixed(tools), allowed[1]
+        if last.report:
+            room = min(room, last.report[0] - self._spending.fixed(tools))
+            output = min(output, last.report[1])
+        return (room, output) if room > 0 else None
 
     def _found(self, messages: Sequence[Message]) -> tuple[ToolDescription, ...]:
         """Return the tools that results of the messages have found, without those of `tools`."""

@@ -1,1 +1,0 @@
-"""Limits on tokens and money: pools from which every model call draws."""

@@ -10,15 +10,15 @@ from math import inf
 
 from bot.errors import ModelRefusedError, NearLimitError, SpendingLimitError
 from bot.models.metering import MeteredCall
+from bot.spending.amounts import PoolState
 from bot.spending.pools import (
     WARN_PERCENT,
     CallBounds,
-    Grant,
     Payer,
     Pool,
-    PoolState,
-    Refusal,
     Scope,
+    SpendingGrant,
+    SpendingRefusal,
     decide,
     pools_of,
     report_room,
@@ -117,7 +117,7 @@ class Ledger:
         reservation_id: str,
         *,
         counted: bool,
-    ) -> Grant:
+    ) -> SpendingGrant:
         """Reserve the most that a call can cost."""
         ids = [pool.id for pool in limits]
         for _ in range(ATTEMPTS):
@@ -125,12 +125,12 @@ class Ledger:
                 now = self.now()
                 found = await pools.lock(tx, ids, now)
                 states = [(pool, found[pool.id]) for pool in limits if pool.id in found]
-                decision: Grant | Refusal | None = None
+                decision: SpendingGrant | SpendingRefusal | None = None
                 if len(states) == len(limits):
                     decision = decide(payer, states, bounds, now)
-                    if not counted and (isinstance(decision, Refusal) or decision.near):
+                    if not counted and (isinstance(decision, SpendingRefusal) or decision.near):
                         raise NearLimitError
-                    if isinstance(decision, Grant):
+                    if isinstance(decision, SpendingGrant):
                         await pools.reserve(
                             tx,
                             pools.Reservation(
@@ -145,13 +145,13 @@ class Ledger:
                         )
                         return decision
                     await self._refused(tx, payer, decision)
-            if isinstance(decision, Refusal):
+            if isinstance(decision, SpendingRefusal):
                 raise SpendingLimitError(decision.text, report=report_room(states, bounds))
             # In a transaction of their own, since this one has locked the others.
             await self._create(payer, [pool for pool in limits if pool.id not in found])
         raise SpendingLimitError("The spending limits change too often now. Try again.")
 
-    async def _refused(self, tx: Transaction, payer: Payer, refusal: Refusal) -> None:
+    async def _refused(self, tx: Transaction, payer: Payer, refusal: SpendingRefusal) -> None:
         """Report the first refusal by a pool."""
         pool, state = refusal.pool, refusal.state
         if await pools.mark(tx, pool.id, "exhausted_at", self.now()):

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from bot.conversations.access import is_private
 from bot.run_texts import dollars
+from bot.spending.amounts import PoolState
 from bot.spending.settings import PeriodLimits, SpendingLimit, SpendingSettings
 from bot.subagents.limits import spoken
 from bot.values import Identity, Place
@@ -89,29 +90,6 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolState:
-    """The stored state of a pool.
-
-    Attributes:
-        used_cost: Micro-dollars that were billed, as are the other costs.
-        extra_tokens: Tokens by which an admin has raised the limit for now.
-        extra_cost: Micro-dollars by which an admin has raised it.
-        warned: Whether 80 % was reported.
-        exhausted: Whether a refusal was reported.
-    """
-
-    id: str
-    used_tokens: int = 0
-    used_cost: int = 0
-    reserved_tokens: int = 0
-    reserved_cost: int = 0
-    extra_tokens: int = 0
-    extra_cost: int = 0
-    warned: bool = False
-    exhausted: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CallBounds:
     """The most that a model call can cost.
 
@@ -135,7 +113,7 @@ class CallBounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class SpendingGrant:
     """A call that fits.
 
     Attributes:
@@ -148,7 +126,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class SpendingRefusal:
     """A call that exceeds a limit.
 
     Attributes:
@@ -162,7 +140,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Room:
+class _Remainder:
     """The room that one limit of a pool leaves to a call, in its own unit."""
 
     left: Decimal
@@ -192,7 +170,7 @@ class _Room:
 
 def decide(
     payer: Payer, pools: Sequence[tuple[Pool, PoolState]], call: CallBounds, now: datetime
-) -> Grant | Refusal:
+) -> SpendingGrant | SpendingRefusal:
     """Decide whether a call fits all pools, and how long its answer may be.
 
     The output is at most a quarter of what the tightest limit has left, but never under
@@ -207,9 +185,9 @@ def decide(
     for pool, state in pools:
         fits = min((room.output for room in _rooms(pool, state, call, percent)), default=output)
         if fits < min(call.max_output, LEAST_OUTPUT):
-            return Refusal(pool, state, refusal_text(pool, state, now))
+            return SpendingRefusal(pool, state, refusal_text(pool, state, now))
         output = min(output, fits)
-    return Grant(output, near)
+    return SpendingGrant(output, near)
 
 
 def report_room(
@@ -227,16 +205,16 @@ def report_room(
     return (room_of_input, output) if room_of_input > 0 else None
 
 
-def _rooms(pool: Pool, state: PoolState, call: CallBounds, percent: int) -> Iterator[_Room]:
+def _rooms(pool: Pool, state: PoolState, call: CallBounds, percent: int) -> Iterator[_Remainder]:
     """Return the room that each limit of a pool leaves to a call."""
     if pool.tokens is not None:
         limit = (pool.tokens + state.extra_tokens) * percent // 100
         left = Decimal(limit - state.used_tokens - state.reserved_tokens)
-        yield _Room(left, Decimal(call.input_tokens), Decimal(1))
+        yield _Remainder(left, Decimal(call.input_tokens), Decimal(1))
     if pool.cost is not None:
         limit = (pool.cost + state.extra_cost) * percent // 100
         left = Decimal(limit - state.used_cost - state.reserved_cost)
-        yield _Room(left, Decimal(math.ceil(call.input_cost or 0)), call.output_cost)
+        yield _Remainder(left, Decimal(math.ceil(call.input_cost or 0)), call.output_cost)
 
 
 def used_percent(pool: Pool, state: PoolState) -> int:

@@ -5,8 +5,9 @@ from datetime import timedelta
 from decimal import Decimal
 
 from bot.agent.messages import Usage
+from bot.spending.amounts import PoolState
 from bot.spending.ledger import Ledger, PoolNotice
-from bot.spending.pools import CallBounds, Payer, PoolState
+from bot.spending.pools import CallBounds, Payer
 from bot.spending.settings import SpendingSettings
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place

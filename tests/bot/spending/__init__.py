@@ -1,1 +1,0 @@
-"""Tests of the limits on tokens and money."""

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from bot.spending.amounts import PoolState
 from bot.spending.pools import (
     LEAST_OUTPUT,
     CallBounds,
-    Grant,
     Payer,
     Pool,
-    PoolState,
-    Refusal,
     Scope,
+    SpendingGrant,
+    SpendingRefusal,
     decide,
     limit_name,
     pools_of,
@@ -165,45 +165,47 @@ def test_the_output_is_at_most_a_quarter_of_what_the_tightest_limit_leaves() -> 
     found = decide(TURN, [(loose, state()), (tight, state(used_tokens=10_000))], call(), NOW)
 
     # A turn may use 95 % of a limit: 38,000 tokens, of which 28,000 are left.
-    assert found == Grant(7_000, near=False)
+    assert found == SpendingGrant(7_000, near=False)
 
 
 def test_money_limits_the_output_by_its_price() -> None:
     found = decide(TURN, [(pool(cost=100_000), state())], call(), NOW)
 
-    assert found == Grant(95_000 // 5 // 4, near=False)
+    assert found == SpendingGrant(95_000 // 5 // 4, near=False)
 
 
 def test_a_thousand_tokens_are_always_allowed_if_they_fit() -> None:
     tight = pool(tokens=2_200)
 
-    assert decide(TURN, [(tight, state())], call(1_000), NOW) == Grant(LEAST_OUTPUT, near=True)
+    assert decide(TURN, [(tight, state())], call(1_000), NOW) == SpendingGrant(
+        LEAST_OUTPUT, near=True
+    )
     refused = decide(TURN, [(tight, state(used_tokens=91))], call(1_000), NOW)
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, SpendingRefusal)
 
 
 def test_a_call_that_wants_less_needs_less() -> None:
     found = decide(TURN, [(pool(tokens=1_200), state())], call(1_000, 100), NOW)
 
-    assert found == Grant(100, near=True)
+    assert found == SpendingGrant(100, near=True)
 
 
 def test_runs_leave_a_part_to_turns_and_both_leave_one_to_last_reports() -> None:
     pools = [(pool(tokens=100_000), state(used_tokens=90_000))]
 
-    assert isinstance(decide(RUN, pools, call(), NOW), Refusal)
-    assert decide(TURN, pools, call(), NOW) == Grant(1_250, near=False)
+    assert isinstance(decide(RUN, pools, call(), NOW), SpendingRefusal)
+    assert decide(TURN, pools, call(), NOW) == SpendingGrant(1_250, near=False)
     pools = [(pool(tokens=100_000), state(used_tokens=95_000))]
-    assert isinstance(decide(TURN, pools, call(), NOW), Refusal)
-    assert decide(RUN, pools, call(last=True), NOW) == Grant(1_250, near=False)
+    assert isinstance(decide(TURN, pools, call(), NOW), SpendingRefusal)
+    assert decide(RUN, pools, call(last=True), NOW) == SpendingGrant(1_250, near=False)
 
 
 def test_what_an_admin_added_counts() -> None:
     full = state(used_cost=1_000_000)
 
-    assert isinstance(decide(TURN, [(pool(cost=1_000_000), full)], call(), NOW), Refusal)
+    assert isinstance(decide(TURN, [(pool(cost=1_000_000), full)], call(), NOW), SpendingRefusal)
     raised = state(used_cost=1_000_000, extra_cost=1_000_000)
-    assert isinstance(decide(TURN, [(pool(cost=1_000_000), raised)], call(), NOW), Grant)
+    assert isinstance(decide(TURN, [(pool(cost=1_000_000), raised)], call(), NOW), SpendingGrant)
 
 
 def test_a_free_model_answers_where_nothing_may_be_paid() -> None:
@@ -211,7 +213,7 @@ def test_a_free_model_answers_where_nothing_may_be_paid() -> None:
         input_tokens=500, input_cost=Decimal(0), output_cost=Decimal(0), max_output=4_000
     )
 
-    assert decide(TURN, [(pool(cost=0), state())], free, NOW) == Grant(4_000, near=False)
+    assert decide(TURN, [(pool(cost=0), state())], free, NOW) == SpendingGrant(4_000, near=False)
 
 
 def test_a_refusal_names_the_limit_what_is_used_the_reset_and_whom_to_ask() -> None:
@@ -222,7 +224,7 @@ def test_a_refusal_names_the_limit_what_is_used_the_reset_and_whom_to_ask() -> N
         NOW,
     )
 
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, SpendingRefusal)
     assert refused.text == (
         "The spending limit of the whole bot today is reached: $1.99 of $2.00 used. It resets at "
         "2026-02-28 00:00 UTC, in 1 h 30 min. An admin can raise it for today."
@@ -282,7 +284,7 @@ def test_a_granted_call_never_passes_a_limit_nor_takes_more_than_its_share(
 
     found = decide(payer, pools, call(input_tokens, wanted, last=last), NOW)
 
-    if isinstance(found, Grant):
+    if isinstance(found, SpendingGrant):
         for each, now in pools:
             assert each.tokens is not None
             left = each.tokens - now.used_tokens - now.reserved_tokens
