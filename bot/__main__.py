@@ -14,9 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from bot import accounts_console
-from bot.config.loading import load as config_of
 from bot.config.model import Config
-from bot.config.reloading import ConfigReloader
 from bot.console import (
     ConfigFile,
     Name,
@@ -28,6 +26,7 @@ from bot.console import (
     prepare,
     program,
     say,
+    watch,
 )
 from bot.errors import BadRequestError, BotError, ConfigError
 from bot.signals import exit_after
@@ -93,7 +92,8 @@ def chat(
     one message, as for `ask`.
     """
     who = name_of(name)
-    settings = prepare(enter(config)[0], quiet=True)
+    file, _ = enter(config)
+    settings = prepare(file, quiet=True)
     if message is not None or (plain is None and _is_piped()):
         text = _question(message or "")
         if message is None and not text:
@@ -101,7 +101,7 @@ def chat(
         _ask(settings, text, who)
     from bot import processes  # noqa: PLC0415
 
-    raise typer.Exit(finish(processes.chat(settings, name=who, plain=plain), settings))
+    raise typer.Exit(finish(processes.chat(watch(settings, file), name=who, plain=plain), settings))
 
 
 def ask(
@@ -136,8 +136,7 @@ def serve(config: ConfigFile = None) -> None:
     settings = prepare(file)
     from bot import processes  # noqa: PLC0415
 
-    current = ConfigReloader(settings, file, lambda: config_of(file, os.environ))
-    work = processes.serve(settings, current=current, on_stop=partial(exit_after, EXIT_SECONDS))
+    work = processes.serve(watch(settings, file), on_stop=partial(exit_after, EXIT_SECONDS))
     raise typer.Exit(_service(work, settings))
 
 
@@ -147,10 +146,12 @@ def worker(config: ConfigFile = None) -> None:
     For several processes or machines that share one PostgreSQL database. Runs until it is
     stopped: Ctrl-C, or SIGTERM.
     """
-    settings = prepare(enter(config)[0])
+    file, _ = enter(config)
+    settings = prepare(file)
     from bot import processes  # noqa: PLC0415
 
-    work = processes.serve(settings, receives=False, on_stop=partial(exit_after, EXIT_SECONDS))
+    on_stop = partial(exit_after, EXIT_SECONDS)
+    work = processes.serve(watch(settings, file), receives=False, on_stop=on_stop)
     raise typer.Exit(_service(work, settings))
 
 

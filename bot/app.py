@@ -19,6 +19,7 @@ from bot.assembly import Foundation, manager_of, runner_of, turns_of
 from bot.catalog.agents import AgentCatalog
 from bot.config.live import LiveConfig
 from bot.config.model import Config
+from bot.config_reports import ConfigReports
 from bot.conversations.access import AccessSettings
 from bot.conversations.announcements import Announcements, Notices
 from bot.conversations.answers import Answers
@@ -267,6 +268,7 @@ async def open_bot(
         )
 
         # -- regular work
+        config_reports = ConfigReports(database=database, worker_id=worker_id, current=current)
         upkeep = Upkeep(
             database=database,
             engine=engine,
@@ -292,6 +294,7 @@ async def open_bot(
             present=present,
             stored_outcome=runner.stored_outcome,
             now=now,
+            configuration=config_reports.fingerprint,
             further=[
                 WordedProgress(
                     database=database,
@@ -319,6 +322,7 @@ async def open_bot(
 
         bot = Bot(
             config=current,
+            config_reports=config_reports,
             tasks=tasks,
             database=database,
             engine=engine,

@@ -13,9 +13,10 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from bot import logs, masking
-from bot.config.loading import FILE_VARIABLE, locate
+from bot.config.loading import DEFAULT_FILE, FILE_VARIABLE, locate
 from bot.config.loading import load as config_of
 from bot.config.model import Config
+from bot.config.reloading import ConfigWatch
 from bot.errors import BadRequestError, BotError, ConfigError
 
 log = logging.getLogger(__name__)
@@ -151,6 +152,12 @@ def prepare(file: Path | None, *, quiet: bool = False) -> Config:
             "folder that exists."
         ) from None
     return config
+
+
+def watch(config: Config, file: Path | None) -> ConfigWatch:
+    """Return the watch of the configuration's file, or of the file that may come to be here."""
+    watched = file or Path(DEFAULT_FILE)
+    return ConfigWatch(config, watched, lambda: config_of(watched, os.environ))
 
 
 def finish(work: Coroutine[Any, Any, Result], settings: Config) -> Result:

@@ -5,14 +5,16 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Protocol
 
 from bot.app import open_bot
 from bot.catalog.agents import AgentCatalog
+from bot.config.live import LiveConfig
 from bot.config.model import Config
+from bot.config.reloading import ConfigWatch
 from bot.conversations.announcements import Announcements
 from bot.errors import BadRequestError, ConfigError
 from bot.logs import quiet
@@ -22,7 +24,8 @@ from bot.platforms.terminal.terminal import Terminal
 from bot.running import Bot
 from bot.serving import OpenPlatform, Services, enter
 from bot.signals import StopSignals
-from bot.values import Identity
+from bot.tasks import Tasks
+from bot.values import Identity, Live
 from db.database import Database, is_connection_trouble
 from db.diagnosis import diagnosis, file_trouble
 from migrations.run import open_database
@@ -39,38 +42,33 @@ class PlatformOpener(Protocol):
         """Open the platform."""
 
 
-def platforms_of(
-    config: Config, current: Callable[[], Config] | None = None
-) -> dict[str, PlatformOpener]:
+def platforms_of(config: Live[Config]) -> dict[str, PlatformOpener]:
     """Return the platforms that are set up, by the name that users know.
 
     Args:
-        config: The configuration, which has been checked.
-        current: Returns the present configuration, for keys that may change while the bot runs;
-            `None` for the one at the start.
+        config: Returns the configuration in force, which has been checked.
 
     Raises:
         ConfigError: No platform is set up; the text names the remedy.
     """
-    kinds = [kind for kind in PLATFORMS if config.section(kind).configured]
+    start, current = config(), LiveConfig(config)
+    kinds = [kind for kind in PLATFORMS if start.section(kind).configured]
     if not kinds:
         needs = ", or ".join(f"{each.needs} for {each.title} ({each.guide})" for each in PLATFORMS)
         raise ConfigError(
             f"No platform is set up that could be served: set {needs}. `python -m bot chat` talks "
             "in the terminal and needs nothing."
         )
-    now = current or (lambda: config)
     return {
         kind.title: partial(
             module_of(kind, "platform").open_platform,
-            config.section(kind),
-            current=partial(lambda kind: now().section(kind), kind),
+            current.live(kind),
         )
         for kind in kinds
     }
 
 
-async def chat(config: Config, *, name: str, plain: bool | None) -> int:
+async def chat(watch: ConfigWatch, *, name: str, plain: bool | None) -> int:
     """Chat in the terminal until the user leaves; return the exit code."""
     here: list[Identity] = []
     announcements: list[Announcements] = []
@@ -80,18 +78,17 @@ async def chat(config: Config, *, name: str, plain: bool | None) -> int:
         for each in announcements:
             await each.deliver_waiting(user)
 
-    main = config.models.main
+    main = watch().models.main
     terminal = Terminal(
         model_name="the offline demo" if main.provider == "offline" else main.model,
         on_present=on_present,
         name=name,
         interactive=None if plain is None else not plain,
     )
-    async with open_bot(
-        config,
-        {terminal.platform: terminal.outlet},
-        present=lambda: here[0] if here else None,
-    ) as bot:
+    opening = open_bot(
+        watch, {terminal.platform: terminal.outlet}, present=lambda: here[0] if here else None
+    )
+    async with opening as bot, _watched(watch, bot):
         announcements.append(bot.announcements)
         # Ctrl-C is input here: it stops an answer.
         with StopSignals(signal.SIGTERM) as signals:
@@ -143,36 +140,35 @@ async def ask(config: Config, text: str, *, name: str, agent: str = "", as_json:
 
 
 async def serve(
-    config: Config,
+    watch: ConfigWatch,
     platforms: Mapping[str, PlatformOpener] | None = None,
     *,
     receives: bool = True,
-    current: Callable[[], Config] | None = None,
     on_stop: Callable[[], None] = lambda: None,
 ) -> None:
     """Work on every platform that is set up, until the process is asked to end.
 
     Args:
-        config: The configuration, which has been checked.
+        watch: Holds the configuration in force, which has been checked.
         platforms: The platforms by name; `None` for those that are set up.
         receives: Whether to receive as well; a worker only sends, beside other processes.
-        current: Returns the present configuration; `None` for the one at the start.
         on_stop: Called when the process is asked to end.
 
     Raises:
         ConfigError: No platform is set up, all of them refuse the bot, or a worker has no database
             to share; the text names the remedy.
     """
+    config = watch()
     if not receives and config.database.is_sqlite:
         raise ConfigError(
             "A worker shares the work of other processes, and the file of SQLite is held by one "
             f"process alone ({config.database.shown}). Set `database.url` to a PostgreSQL server, "
             "or run `python -m bot serve` alone: it works everything off itself."
         )
-    platforms = platforms or platforms_of(config, current)
+    platforms = platforms or platforms_of(watch)
     with StopSignals(on_stop=on_stop) as signals:
         async with AsyncExitStack() as stack:
-            opened = await signals.until_stopped(_open(stack, config, platforms, receives=receives))
+            opened = await signals.until_stopped(_open(stack, watch, platforms, receives=receives))
             if opened is None:
                 return
             bot, services = opened
@@ -195,15 +191,27 @@ async def serve(
                 serving.result()
 
 
+@asynccontextmanager
+async def _watched(watch: ConfigWatch, bot: Bot) -> AsyncIterator[None]:
+    """Watch the configuration of a bot during the block."""
+    duties = Tasks()
+    work = watch.run(bot.config_reports.report)
+    duties.start(work, name="watch the configuration", fresh_context=True)
+    try:
+        yield
+    finally:
+        await duties.close()
+
+
 async def _open(
     stack: AsyncExitStack,
-    config: Config,
+    watch: ConfigWatch,
     platforms: Mapping[str, PlatformOpener],
     *,
     receives: bool,
 ) -> tuple[Bot, Services]:
     """Open the database, the platforms and the bot, and retry while any of them is unreachable."""
-    settings = config.database
+    settings = watch().database
 
     def trouble_of(error: Exception) -> str | None:
         """Return the problem of a database, if more is known than the error tells."""
@@ -214,8 +222,8 @@ async def _open(
     with quiet("db.trouble"):
         database = await enter(
             stack,
-            partial(open_database, config.database),
-            config.database.shown,
+            partial(open_database, settings),
+            settings.shown,
             trouble_of=trouble_of,
         )
         services = Services(
@@ -225,6 +233,7 @@ async def _open(
             }
         )
         await stack.enter_async_context(services.open())
-        opening = partial(open_bot, config, services.outlets, database=database)
-        bot = await enter(stack, opening, config.database.shown)
+        opening = partial(open_bot, watch, services.outlets, database=database)
+        bot = await enter(stack, opening, settings.shown)
+        await stack.enter_async_context(_watched(watch, bot))
     return bot, services

@@ -5,6 +5,7 @@ import logging
 from dataclasses import dataclass
 
 from bot.config.live import LiveConfig
+from bot.config_reports import ConfigReports
 from bot.conversations.announcements import Announcements
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.upkeep import Upkeep
@@ -30,6 +31,7 @@ class Bot:
     """A running bot: the parts that its processes need."""
 
     config: LiveConfig
+    config_reports: ConfigReports
     tasks: Tasks
     database: Database
     engine: Engine

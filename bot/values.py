@@ -42,6 +42,9 @@ class Settings(BaseModel):
         hide_input_in_errors=True,
     )
 
+    #: The keys of this group that are read at the start only: a change needs a restart.
+    at_start: ClassVar[tuple[str, ...]] = ()
+
     def __call__(self) -> Self:
         """Return itself: a fixed group stands in for a live one."""
         return self

@@ -12,7 +12,7 @@ from db.rows import change, insert_new, put_row, remove
 from db.tables import audit, listeners, subagent_runs, turns, workers
 from db.types import UtcDateTime
 
-TAKE_OVER_LOCK = 0x5EC1_0E03
+TAKE_OVER_LOCK, CONFIGURATION_LOCK = 0x5EC1_0E03, 0x5EC1_0E04
 
 
 def time_of(tx: Transaction, *, ago: timedelta = timedelta(0)) -> ColumnElement[Any]:
@@ -26,11 +26,13 @@ def time_of(tx: Transaction, *, ago: timedelta = timedelta(0)) -> ColumnElement[
     return func.strftime(form, "now", past, type_=UtcDateTime())
 
 
-async def start(tx: Transaction, worker_id: str, platforms: list[str]) -> None:
-    """Store a process that has just started."""
+async def start(
+    tx: Transaction, worker_id: str, platforms: list[str], configuration: str = ""
+) -> None:
+    """Store a process that has just started, with the fingerprint of its configuration."""
     now = time_of(tx)
-    row = {"id": worker_id, "platforms": platforms, "started_at": now, "heartbeat_at": now}
-    await tx.execute(insert(workers).values(row))
+    row = {"id": worker_id, "platforms": platforms, "configuration": configuration}
+    await tx.execute(insert(workers).values(row | {"started_at": now, "heartbeat_at": now}))
 
 
 async def heartbeat(tx: Transaction, worker_id: str) -> bool:
@@ -73,6 +75,38 @@ async def ended_platforms(tx: Transaction, within: timedelta) -> dict[str, str]:
         newest |= dict.fromkeys(row.platforms, "") | ended
         living |= ended if row.id in here else {}
     return {name: reason for name, reason in (newest | living).items() if reason}
+
+
+async def read_configuration(
+    tx: Transaction, worker_id: str, *, configuration: str, file: str, within: timedelta
+) -> bool:
+    """Record that a process has read its configuration file again.
+
+    Args:
+        tx: The transaction.
+        worker_id: The process.
+        configuration: The fingerprint of the configuration in force there now.
+        file: The hash of the file, which may be invalid.
+        within: Other processes with a heartbeat within this time count.
+
+    Returns:
+        True if no other process has read this content before, so that this one reports it.
+    """
+    if tx.dialect.name == "postgresql":
+        await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": CONFIGURATION_LOCK})
+    others = set(await alive(tx, within)) - {worker_id}
+    query = select(workers.c.id).where(workers.c.configuration_file == file)
+    read = others & set(await tx.scalars(query))
+    mine = workers.c.id == worker_id
+    await change(tx, workers, mine, configuration=configuration, configuration_file=file)
+    return not read
+
+
+async def configurations(tx: Transaction, within: timedelta) -> dict[str, str]:
+    """Return the fingerprint of the configuration of each process with a recent heartbeat."""
+    here = set(await alive(tx, within))
+    rows = await tx.execute(select(workers.c.id, workers.c.configuration))
+    return {row.id: row.configuration for row in rows if row.id in here}
 
 
 async def try_take_over_lock(tx: Transaction) -> bool:

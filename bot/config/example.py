@@ -26,6 +26,9 @@ SCHEMA_FILE = Path("docs/config.schema.json")
 #: Files that come with the bot besides code: links in the repository, copies when installed.
 BUILT_IN = Path(__file__).parents[1] / "builtin"
 
+#: Note on keys that are read at the start only.
+NEEDS_RESTART = "A change needs a restart."
+
 _HEAD = f"""\
 # yaml-language-server: $schema={SCHEMA_FILE}
 
@@ -82,6 +85,8 @@ def descriptions(kind: type[Settings]) -> dict[str, str]:
                     ast.Expr(value=ast.Constant(value=str(text))),
                 ):
                     found[name] = " ".join(text.split())
+    for name in kind.at_start:
+        found[name] = f"{found[name]} {NEEDS_RESTART}"
     return found
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, create_model, model_validator
 
@@ -40,6 +40,8 @@ class LoggingSettings(Settings):
 
 class CoreConfig(Settings):
     """The sections of `config.yaml` that belong to no skill, with their defaults."""
+
+    at_start: ClassVar[tuple[str, ...]] = ("database", "logging", "skills")
 
     agent: AgentSettings = AgentSettings()
     """The main agent, and what every agent shares."""

@@ -1,70 +1,139 @@
-"""Reloads the configuration, for keys that may change while the bot runs."""
+"""Watches `config.yaml`: a changed file replaces the configuration in force as a whole."""
 
+import asyncio
+import hashlib
 import logging
-import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from bot import masking
+from bot.config.differences import KeyChange, differences
+from bot.config.document import MAX_BYTES
 from bot.config.model import Config
 from bot.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-#: Longest age in seconds of a returned configuration; a value removed from the file is void then.
-LOOK_SECONDS = 0.5
+#: Seconds between two looks at the file. A change counts when two looks have found the same, so
+#: that a value removed from the file is void within a second.
+LOOK_SECONDS = 0.4
 
-_Version = tuple[int, int, int] | None
+#: Time of the last change, size and inode of a file, links followed; `None` without a file.
+_Stamp = tuple[int, int, int] | None
 
 
-class ConfigReloader:
-    """Reloads a file when it has changed; an invalid file changes nothing.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reload:
+    """A changed file.
+
+    Attributes:
+        file: The path of the file.
+        content: The hash of its content; empty if it cannot be read.
+        error: The reason why it is not used, with every mistake and its line; empty if it is used.
+        changes: The keys whose values have changed.
+    """
+
+    file: Path
+    content: str
+    error: str = ""
+    changes: tuple[KeyChange, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The report for admins."""
+        if self.error:
+            return (
+                f"{self.error}\nThe configuration from before stays in force. Mend the file: it "
+                "is read again when it changes."
+            )
+        if not self.changes:
+            return f"{self.file} is valid again; the configuration in force is the same."
+        lines = [f"{self.file} has changed, and counts from now on:"]
+        lines += [f"- {each}" for each in self.changes]
+        if any(each.restart for each in self.changes):
+            lines.append("Restart every process of the bot for what needs it.")
+        return "\n".join(lines)
+
+
+class ConfigWatch:
+    """Holds the configuration in force, and replaces it when its file has changed.
+
+    The file may be replaced, written in place, or reached by links that change, as those of a
+    mounted ConfigMap do. An invalid file changes nothing.
 
     Args:
         config: The configuration loaded at the start.
-        file: The loaded file; `None` if there is none.
-        load: Loads the file again. Raises `ConfigError`.
-        monotonic: A monotonic clock, in seconds.
+        file: The file; `None` for none.
+        load: Loads the file. Raises `ConfigError`.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        file: Path | None,
-        load: Callable[[], Config],
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, config: Config, file: Path | None, load: Callable[[], Config]) -> None:
         self._config = config
-        self._file = file
+        # Links are resolved at each look, the current folder is not.
+        self._file = file.absolute() if file else None
         self._load = load
-        self._now = monotonic
-        self._looked = monotonic()
-        self._version = self._stamp()
+        self._read = self._seen = self._stamp()
+        self._content = self._hash()
+        self._valid = True
 
     def __call__(self) -> Config:
-        """Return the newest valid configuration."""
-        if self._file is None or self._now() - self._looked < LOOK_SECONDS:
-            return self._config
-        self._looked = self._now()
-        version = self._stamp()
-        if version is None or version == self._version:
-            return self._config
-        self._version = version
-        try:
-            self._config = self._load()
-        except ConfigError as error:
-            log.error("%s has changed and is not used: %s", self._file, error)
-            return self._config
-        masking.keep_secret(self._config.secrets)
-        log.info(
-            "%s has changed: the signing secret of Slack counts at once, all else at the next "
-            "start",
-            self._file,
-        )
+        """Return the configuration in force."""
         return self._config
 
-    def _stamp(self) -> _Version:
+    async def run(self, report: Callable[[Reload], Awaitable[None]]) -> None:
+        """Look at the file again and again, until cancelled; report each change."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if (reload := await self.look()) is not None:
+                await report(reload)
+
+    async def look(self) -> Reload | None:
+        """Look at the file; read it if it has changed and the look before has found the same.
+
+        Returns:
+            The change; `None` for none, and for a content that was read before.
+        """
+        if self._file is None:
+            return None
+        found = await asyncio.to_thread(self._stamp)
+        settled, self._seen = found == self._seen, found
+        if found == self._read or not settled:
+            return None
+        content, loaded = await asyncio.to_thread(self._read_again)
+        if await asyncio.to_thread(self._stamp) != found:
+            # It was written meanwhile.
+            return None
+        self._read = found
+        if content == self._content:
+            return None
+        self._content = content
+        return self._replace(self._file, content, loaded)
+
+    def _replace(self, file: Path, content: str, loaded: Config | ConfigError) -> Reload | None:
+        if isinstance(loaded, ConfigError):
+            self._valid = False
+            reload = Reload(file=file, content=content, error=str(loaded))
+            log.error("%s", reload.text)
+            return reload
+        # Before anything that uses the new values can write to the log.
+        masking.keep_secret(loaded.secrets)
+        changes, was_valid = differences(self._config, loaded), self._valid
+        self._config, self._valid = loaded, True
+        if was_valid and not changes:
+            return None
+        reload = Reload(file=file, content=content, changes=changes)
+        log.info("%s", reload.text)
+        return reload
+
+    def _read_again(self) -> tuple[str, Config | ConfigError]:
+        content = self._hash()
+        try:
+            return content, self._load()
+        except ConfigError as error:
+            return content, error
+
+    def _stamp(self) -> _Stamp:
         if self._file is None:
             return None
         try:
@@ -72,3 +141,12 @@ class ConfigReloader:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _hash(self) -> str:
+        if self._file is None:
+            return ""
+        try:
+            with self._file.open("rb") as opened:
+                return hashlib.sha256(opened.read(MAX_BYTES + 1)).hexdigest()
+        except OSError:
+            return ""

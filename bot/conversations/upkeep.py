@@ -86,6 +86,7 @@ class Upkeep:
         active: The runs at work in this process; `turns` holds the turns.
         present: Returns the user at this process's terminal; `None` without one.
         stored_outcome: Returns the outcome of a run without a worker, by its steps: see `Runner`.
+        configuration: Returns the fingerprint of the configuration in force.
         further: Duties of other modules, done as often as the sweep.
         platforms: The platforms whose work this process may do.
     """
@@ -108,6 +109,7 @@ class Upkeep:
     present: Callable[[], Identity | None]
     now: Clock
     stored_outcome: Callable[[Run, Outcome], Awaitable[Outcome]]
+    configuration: Callable[[], str] = str
     further: Sequence[Callable[[], Awaitable[None]]] = ()
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
@@ -145,14 +147,16 @@ class Upkeep:
 
     async def enter(self) -> None:
         """Register this process as running."""
-        await self.database.write(workers.start, self.worker_id, list(self.platforms))
+        await self.database.write(
+            workers.start, self.worker_id, list(self.platforms), self.configuration()
+        )
 
     async def beat(self) -> None:
         """Store a heartbeat of this process."""
         async with self.database.heartbeat() as tx:
             if not await workers.heartbeat(tx, self.worker_id):
                 # The registration was deleted while the machine slept.
-                await workers.start(tx, self.worker_id, list(self.platforms))
+                await workers.start(tx, self.worker_id, list(self.platforms), self.configuration())
         self.heartbeat.beat()
 
     async def announce_leaving(self) -> None:

@@ -21,6 +21,9 @@ workers = Table(
     Column("stopped_at", UtcDateTime),
     # When another process detected its crash.
     Column("crashed_at", UtcDateTime),
+    # The fingerprint of the configuration in force there, and the hash of the file it read last.
+    Column("configuration", String(64), nullable=False, server_default=""),
+    Column("configuration_file", String(64), nullable=False, server_default=""),
 )
 
 listeners = Table(

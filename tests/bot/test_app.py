@@ -12,7 +12,9 @@ from functools import partial
 import pytest
 from pydantic import SecretStr
 
+from bot import processes
 from bot.config.model import Config
+from bot.config.reloading import ConfigWatch
 from bot.doctor import examine
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.models.catalog import ModelSettings
@@ -20,7 +22,7 @@ from bot.models.offline import OfflineSettings
 from bot.platforms.base import Announcement, CommandReply, Delivered, Incoming, OnBegun, not_kept
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.handler import InboundHandler
-from bot.processes import serve
+from bot.processes import PlatformOpener
 from bot.subagents.cards import PAUSED
 from bot.values import Identity, Place, RunStatus, new_run_id
 from db.database import Database
@@ -29,6 +31,14 @@ from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.outlet import FakeOutlet, FakeReply
 
 BACKGROUND = "research tea in the background"
+
+
+async def serve(
+    config: Config, *platforms: dict[str, PlatformOpener], receives: bool = True
+) -> None:
+    """Serve with a configuration that has no file."""
+    await processes.serve(ConfigWatch(config, None, lambda: config), *platforms, receives=receives)
+
 
 worker = partial(serve, receives=False)
 

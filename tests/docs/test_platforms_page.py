@@ -31,7 +31,7 @@ async def listening(
     made = BulletinSettings.model_validate({"name": "retinue", **settings})
     opening = module_of(BulletinSettings, "platform").open_platform
     assert opening is open_platform
-    async with nowhere() as database, opening(made, database, lambda: made, receives=True) as it:
+    async with nowhere() as database, opening(made, database, receives=True) as it:
         running = asyncio.ensure_future(it.intake.run(inbound))
         await it.service.until(lambda: it.service.on_post is not None)
         try:

@@ -163,10 +163,13 @@ async def on_slack(
     settings: Json | None = None,
     tempo: Tempo = QUICK,
     ping_seconds: float = PING_SECONDS,
-    current: Callable[[], SlackSettings] | None = None,
+    current: Callable[[SlackSettings], SlackSettings] = lambda given: given,
     **sections: Any,
 ) -> AsyncIterator[Scene]:
-    """Start the bot in a workspace; `settings` go into `slack:`, `sections` beside it."""
+    """Start the bot in a workspace; `settings` go into `slack:`, `sections` beside it.
+
+    `current` returns what stands under `slack:` now.
+    """
     gate, slack = gate or Gate(), office.slack
     settings = {"port": free_port(), **(settings or {})}
     async with FakeAnthropic(play) as model:
@@ -180,10 +183,9 @@ async def on_slack(
         async with (
             open_database(config.database) as database,
             open_platform(
-                given,
+                lambda: current(given),
                 database,
                 receives=True,
-                current=current,
                 tempo=tempo,
                 ping_seconds=ping_seconds,
             ) as platform,

@@ -12,7 +12,7 @@ from tests.fakes.anthropic_server import Reply
 from tests.fakes.patience import eventually
 from tests.fakes.ports import free_port
 from tests.fakes.slack.shapes import Team
-from tests.stories.on_slack import Office, Scene, Way, new_office, on_slack, settings_for
+from tests.stories.on_slack import Office, Scene, Way, new_office, on_slack
 from tests.stories.stage import Play, newest_run
 from tests.stories.test_chat_runs import digging
 from tests.stories.test_slack_runs import spawned
@@ -195,8 +195,8 @@ async def test_a_signing_secret_that_was_changed_counts_at_once(sqlite_url: str)
     async with new_office() as office:
         secrets = [office.slack.signing_secret]
 
-        def current() -> SlackSettings:
-            return settings_for(office.slack, "http", signing_secret=SecretStr(secrets[-1]))
+        def current(given: SlackSettings) -> SlackSettings:
+            return given.model_copy(update={"signing_secret": SecretStr(secrets[-1])})
 
         async with on_slack(way, office, play, current=current) as it:
             private = it.slack.dm(office.alice)

@@ -20,6 +20,7 @@ from bot.platforms.discord.limits import Breaker, use_buckets
 from bot.platforms.discord.people import DiscordAccessPolicy
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.handler import InboundHandler
+from bot.values import Live
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,8 @@ class RetinueClient(discord.Client):
 
     Attributes:
         inbound: Receives the events; `None` while not listening, when events are ignored.
-        settings: The settings under `discord:`.
+        current: The settings under `discord:`, as they are now.
+        settings: These settings, as they were at the start.
         breaker: Blocks requests while Discord refuses too many.
         access: The access policy for messages, commands and clicks.
         new_session: Called when Discord starts a new session instead of resuming one.
@@ -60,13 +62,13 @@ class RetinueClient(discord.Client):
 
     reconnect_seconds = RECONNECT_SECONDS
 
-    def __init__(self, settings: DiscordSettings, **options: Any) -> None:
+    def __init__(self, settings: Live[DiscordSettings], **options: Any) -> None:
         discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
         for library in map(logging.getLogger, _LIBRARIES):
             if not any(isinstance(each, _Brief) for each in library.filters):
                 library.addFilter(_Brief("connect"))
         self.inbound: InboundHandler | None = None
-        self.settings = settings
+        self.current, self.settings = settings, settings()
         self.breaker = Breaker()
         self.access = DiscordAccessPolicy(settings)
         self._wanted = discord.Intents(guilds=True, guild_messages=True, dm_messages=True)
@@ -240,11 +242,12 @@ class RetinueClient(discord.Client):
 class ShardedClient(RetinueClient, discord.AutoShardedClient):
     """A `RetinueClient` divided into shards, of which this process may serve a subset."""
 
-    def __init__(self, settings: DiscordSettings, **options: Any) -> None:
+    def __init__(self, settings: Live[DiscordSettings], **options: Any) -> None:
+        start = settings()
         super().__init__(
             settings,
-            shard_count=settings.shard_count,
-            shard_ids=list(settings.shard_ids) or None,
+            shard_count=start.shard_count,
+            shard_ids=list(start.shard_ids) or None,
             **options,
         )
 
@@ -255,16 +258,16 @@ class ShardedClient(RetinueClient, discord.AutoShardedClient):
 
 
 @asynccontextmanager
-async def open_client(settings: DiscordSettings) -> AsyncIterator[RetinueClient]:
+async def open_client(settings: Live[DiscordSettings]) -> AsyncIterator[RetinueClient]:
     """Log in; close the client when the block ends.
 
     Raises:
         ConfigError: Discord refuses the token.
         PlatformUnreachableError: Discord is unreachable or out of order.
     """
-    with addresses(settings):
+    with addresses(settings()):
         async with (
-            ShardedClient(settings) if settings.shard_count else RetinueClient(settings) as client
+            ShardedClient(settings) if settings().shard_count else RetinueClient(settings) as client
         ):
             await client.log_in()
             yield client

@@ -270,7 +270,7 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
             place, category = place_of(channel, guild_id)
         if refusal := access.refusal(user, place, category):
             return message, refusal
-        if opens_thread(self._client.settings, source.channel if source else channel):
+        if opens_thread(self._client.current(), source.channel if source else channel):
             # A thread that is opened for a message has the message's id.
             place = replace(place, thread=message_id)
         place = replace(place, message=message_id)
@@ -279,7 +279,7 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
 
     async def _author(self, account: str, guild_id: int | None) -> DiscordUser:
         """Return the author with their roles, which old messages of Discord do not include."""
-        settings = self._client.settings
+        settings = self._client.current()
         guild = self._client.get_guild(guild_id) if guild_id else None
         if guild is None or not (settings.roles or settings.admin_roles):
             return DiscordUser(account=account)

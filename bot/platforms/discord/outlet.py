@@ -38,7 +38,7 @@ from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.messaging.texts import KEPT
 from bot.platforms.reading import ReadRequest
 from bot.tasks import Tasks
-from bot.values import Identity, Place
+from bot.values import Identity, Live, Place
 
 log = logging.getLogger(__name__)
 
@@ -62,18 +62,18 @@ class DiscordOutlet(MessagingOutlet):
     def __init__(
         self,
         client: discord.Client,
-        settings: DiscordSettings,
+        settings: Live[DiscordSettings],
         tasks: Tasks,
         *,
         tempo: Tempo | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._tempo = tempo or Tempo(edit_seconds=settings.edit_seconds)
+        self._tempo = tempo or Tempo(edit_seconds=settings().edit_seconds)
         self._tasks = tasks
         self._now = now
         self._sender = Sender(client, pauses=self._tempo.pauses)
         self._client = client
-        self._settings = settings
+        self._api_url = settings().api_url
         self._reader = DiscordReader(client, self._sender, settings)
         open_seconds = self._tempo.open_seconds
         self._threads = Threads(client, self._sender, tasks, open_seconds=open_seconds)
@@ -184,7 +184,7 @@ class DiscordOutlet(MessagingOutlet):
         found = await self._sender.newest(channel, limit, after=after, guild=place.workspace)
         if opening and place.thread and (first := await self._sender.opening(place)) is not None:
             found = [*(each for each in found if each.id != first.id), first]
-        me, api_url = self._client.user, self._settings.api_url
+        me, api_url = self._client.user, self._api_url
         return [past_of(message, place, me, api_url) for message in reversed(found)]
 
     async def linked(self, link: str, request: ReadRequest) -> list[PastMessage]:

@@ -7,7 +7,7 @@ import discord
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.messaging import intake
 from bot.platforms.messaging.intake import NOT_YOU, AccessRefusal, Deduplicator
-from bot.values import Identity, Place
+from bot.values import Identity, Live, Place
 
 PLATFORM = "discord"
 
@@ -61,7 +61,7 @@ class DiscordAccessPolicy(Deduplicator):
         settings: The settings with the allowed servers, channels, roles and users.
     """
 
-    def __init__(self, settings: DiscordSettings) -> None:
+    def __init__(self, settings: Live[DiscordSettings]) -> None:
         super().__init__()
         self._settings = settings
 
@@ -73,7 +73,7 @@ class DiscordAccessPolicy(Deduplicator):
             place: The channel, thread or direct message.
             category: The category of the channel; empty for none.
         """
-        settings = self._settings
+        settings = self._settings()
         channels = {place.channel, place.thread, category}
         if not place.workspace:
             if not settings.direct_messages:
@@ -90,4 +90,4 @@ class DiscordAccessPolicy(Deduplicator):
 
     def is_admin(self, user: DiscordUser) -> bool:
         """Return True if a role makes the user an admin in the server of the event."""
-        return bool(user.roles & set(self._settings.admin_roles))
+        return bool(user.roles & set(self._settings().admin_roles))

@@ -1,6 +1,6 @@
 """Opens and closes Discord as a platform."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.questions import AnswerButton
 from bot.platforms.discord.settings import DiscordSettings
 from bot.tasks import Tasks
+from bot.values import Live
 from db.database import Database
 
 #: Grace period for the last edits at shutdown.
@@ -28,27 +29,25 @@ class Discord:
 
 @asynccontextmanager
 async def open_platform(
-    settings: DiscordSettings,
+    current: Live[DiscordSettings],
     database: Database | None = None,
-    current: Callable[[], DiscordSettings] | None = None,
     *,
     receives: bool,
 ) -> AsyncIterator[Discord]:
     """Log in to Discord; close the connection when the block ends.
 
     Args:
-        settings: The settings under `discord:`.
+        current: The settings under `discord:`, as they are now.
         database: Not needed: Discord has one token.
-        current: Not needed: no setting can change.
         receives: Whether the intake will run. Sending needs no connection to the gateway.
 
     Raises:
         ConfigError: Discord refuses the token.
         PlatformUnreachableError: Discord is unreachable or out of order.
     """
-    async with open_client(settings) as client:
+    async with open_client(current) as client:
         tasks = Tasks()
-        outlet = DiscordOutlet(client, settings, tasks)
+        outlet = DiscordOutlet(client, current, tasks)
         intake = DiscordIntake(client, tasks, outlet)
         if receives:
             client.event(on_interaction)

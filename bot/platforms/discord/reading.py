@@ -16,7 +16,7 @@ from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.messages import PastMessage
 from bot.platforms.reading import NO_LINK, NOT_ADMITTED, NOT_FOUND, PRIVATE, ReadRequest
-from bot.values import Json, Place
+from bot.values import Json, Live, Place
 
 LINK = re.compile(
     r"<?https://(?:\w+\.)?discord(?:app)?\.com/channels/(@me|\d{5,20})/(\d{5,20})/(\d{5,20})/?>?"
@@ -84,10 +84,12 @@ class DiscordReader:
         settings: The settings under `discord:`, which name the servers and channels of the bot.
     """
 
-    def __init__(self, client: discord.Client, sender: Sender, settings: DiscordSettings) -> None:
+    def __init__(
+        self, client: discord.Client, sender: Sender, settings: Live[DiscordSettings]
+    ) -> None:
         self._client = client
         self._sender = sender
-        self._settings = settings
+        self._api_url = settings().api_url
         self._policy = DiscordAccessPolicy(settings)
 
     async def linked(self, link: str, request: ReadRequest) -> list[PastMessage]:
@@ -248,7 +250,7 @@ class DiscordReader:
         return replace(self._past(message, replace(place, thread=thread)), channel_name=room.name)
 
     def _past(self, message: discord.Message, place: Place) -> PastMessage:
-        past = past_of(message, place, self._client.user, self._settings.api_url)
+        past = past_of(message, place, self._client.user, self._api_url)
         at = (place.workspace or "@me", place.thread or place.channel, str(message.id))
         return replace(past, link=f"https://discord.com/channels/{'/'.join(at)}")
 

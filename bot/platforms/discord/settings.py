@@ -41,6 +41,11 @@ class DiscordSettings(PlatformSettings):
         "write `discord:` and the number that Copy User ID gives, as docs/discord.md says"
     )
 
+    at_start: ClassVar[tuple[str, ...]] = (
+        *("token", "commands", "edit_seconds"),
+        *("shard_count", "shard_ids", "api_url", "gateway_url"),
+    )
+
     token: SecretStr | None = None
     """The bot's token, from the page Bot of the developer portal."""
 

@@ -29,7 +29,7 @@ from bot.platforms.slack.installations import (
 )
 from bot.platforms.slack.problems import made
 from bot.platforms.slack.settings import SlackSettings
-from bot.values import Clock, utc_now
+from bot.values import Clock, Live, utc_now
 
 log = logging.getLogger(__name__)
 
@@ -181,7 +181,7 @@ class InstallFlow(AsyncOAuthFlow):
 
     Args:
         installations: Store completed installations; the states go to the same database.
-        settings: Contain the app's credentials and the workspaces that may install the bot.
+        current: Contain the app's credentials and the workspaces that may install the bot.
         session: The HTTP session for requests to Slack.
         now: The time.
     """
@@ -189,14 +189,15 @@ class InstallFlow(AsyncOAuthFlow):
     def __init__(
         self,
         installations: EncryptedInstallationStore,
-        settings: SlackSettings,
+        current: Live[SlackSettings],
         session: aiohttp.ClientSession,
         *,
         now: Clock = utc_now,
     ) -> None:
+        settings = current()
         assert settings.client_id, "The flow serves many workspaces."
         assert settings.client_secret, "The settings require it."
-        self._slack = settings
+        self._slack, self._current = settings, current
         self._session = session
         self._install_url = f"{settings.public_url}{INSTALL_PATH}"
         client = new_client("", api_url=settings.api_url, session=session)
@@ -251,7 +252,7 @@ class InstallFlow(AsyncOAuthFlow):
             InstallRefusedError: The installation is not admitted.
         """
         workspace = workspace_of(installation)
-        allowed = set(self._slack.workspaces)
+        allowed = set(self._current().workspaces)
         if allowed and not allowed & {installation.enterprise_id, installation.team_id}:
             refusal = NOT_ALLOWED
         elif installation.bot_token_expires_at is not None:

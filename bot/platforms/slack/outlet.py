@@ -38,7 +38,7 @@ from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.status import Status
 from bot.platforms.slack.texts import parts_of
 from bot.tasks import Tasks
-from bot.values import Identity, Place
+from bot.values import Identity, Live, Place
 
 log = logging.getLogger(__name__)
 
@@ -86,21 +86,21 @@ class SlackOutlet(MessagingOutlet):
     def __init__(
         self,
         clients: Clients,
-        settings: SlackSettings,
+        settings: Live[SlackSettings],
         tasks: Tasks,
         *,
         tempo: Tempo | None = None,
         budgets: WorkspaceBudgets | None = None,
         session: aiohttp.ClientSession | None = None,
     ) -> None:
-        self._tempo = tempo = tempo or Tempo(edit_seconds=settings.edit_seconds)
+        self._tempo = tempo = tempo or Tempo(edit_seconds=settings().edit_seconds)
         self.sender = Sender(clients, pauses=tempo.pauses)
         self.answers = PrivateAnswers(self.sender, session)
         self.budgets = budgets or WorkspaceBudgets()
         #: `None` for a question that is shown as answered already.
         self._questions: Recent[str, ShownQuestion | None] = Recent(QUESTIONS_KEPT)
         self.names = Names(self.sender)
-        self.reader = History(clients, self.sender, self.names, settings.api_url)
+        self.reader = History(clients, self.sender, self.names, settings().api_url)
         self._elsewhere = SlackReader(clients, self.sender, self.reader, self.names, settings)
         self.status = Status(self.sender, tasks, refresh_seconds=tempo.refresh_seconds)
         self._tasks = tasks

@@ -15,7 +15,7 @@ from bot.platforms.messaging.intake import NOT_YOU, AccessRefusal, Deduplicator
 from bot.platforms.messaging.recent import Recent
 from bot.platforms.slack.sending import Sender
 from bot.platforms.slack.settings import SlackSettings
-from bot.values import Identity, Json, Place
+from bot.values import Identity, Json, Live, Place
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ class SlackAccessPolicy(Deduplicator):
     """
 
     def __init__(
-        self, settings: SlackSettings, *, monotonic: Callable[[], float] = time.monotonic
+        self, settings: Live[SlackSettings], *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(monotonic=monotonic)
         self._settings = settings
@@ -162,7 +162,7 @@ class SlackAccessPolicy(Deduplicator):
             user: The user.
             channel: The channel; empty for the Home tab.
         """
-        settings = self._settings
+        settings = self._settings()
         enterprise, _, team = user.workspace.rpartition(".")
         here = {enterprise, team} if user.stranger else {enterprise, team, user.home}
         if settings.workspaces and not here & set(settings.workspaces):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -23,6 +23,7 @@ from bot.platforms.slack.outlet import SlackOutlet
 from bot.platforms.slack.people import PLATFORM, SlackAccessPolicy
 from bot.platforms.slack.settings import SlackSettings
 from bot.tasks import Tasks
+from bot.values import Live
 from db.database import Database
 
 log = logging.getLogger(__name__)
@@ -51,10 +52,10 @@ class SlackIntake:
     Attributes:
         clients: The access to the workspaces.
         outlet: Sends the answers.
-        settings: Everything under `slack:`.
+        settings: Everything under `slack:`, as it was at the start.
         session: The HTTP session for requests to Slack.
         tasks: Owns the background tasks.
-        current: Returns the current settings.
+        current: Everything under `slack:`, as it is now.
         ping_seconds: Interval of the connection checks.
         pause_seconds: The least time between two places that are read after a gap.
     """
@@ -64,7 +65,7 @@ class SlackIntake:
     settings: SlackSettings
     session: aiohttp.ClientSession
     tasks: Tasks
-    current: Callable[[], SlackSettings]
+    current: Live[SlackSettings]
     ping_seconds: float
     pause_seconds: float
     platform: str = PLATFORM
@@ -79,7 +80,7 @@ class SlackIntake:
             inbound=inbound,
             clients=self.clients,
             outlet=self.outlet,
-            reception=SlackAccessPolicy(self.settings),
+            reception=SlackAccessPolicy(self.current),
             tasks=self.tasks,
         )
         messages = SlackMessageReceiver(receiver)
@@ -96,7 +97,7 @@ class SlackIntake:
             else:
                 pages = None
                 if isinstance(self.clients, EncryptedInstallationStore):
-                    pages = InstallFlow(self.clients, self.settings, self.session)
+                    pages = InstallFlow(self.clients, self.current, self.session)
                 await stack.enter_async_context(
                     web.listening(app, self.settings, secret=self._signing_secret, oauth=pages)
                 )
@@ -122,9 +123,8 @@ class SlackIntake:
 
 @asynccontextmanager
 async def open_platform(
-    settings: SlackSettings,
+    current: Live[SlackSettings],
     database: Database,
-    current: Callable[[], SlackSettings] | None = None,
     *,
     receives: bool,
     tempo: Tempo | None = None,
@@ -134,9 +134,8 @@ async def open_platform(
     """Open Slack and close it at the end of the block.
 
     Args:
-        settings: Everything under `slack:`.
+        current: Everything under `slack:`, as it is now.
         database: Stores the tokens if many workspaces install the bot.
-        current: Returns the current settings; the initial ones if `None`.
         receives: Whether the intake will run. The outlet needs only tokens.
         tempo: Intervals and backoffs; as configured if `None`.
         ping_seconds: Interval of the connection checks.
@@ -146,6 +145,7 @@ async def open_platform(
         ConfigError: Slack refuses a token.
         PlatformUnreachableError: Slack is unreachable or out of order.
     """
+    settings = current()
     async with open_session() as session:
         clients: Clients
         if settings.many_workspaces:
@@ -155,14 +155,14 @@ async def open_platform(
         if receives and settings.mode == "socket":
             await sockets.ask_for_connection(settings, session)
         tasks = Tasks()
-        outlet = SlackOutlet(clients, settings, tasks, tempo=tempo, session=session)
+        outlet = SlackOutlet(clients, current, tasks, tempo=tempo, session=session)
         intake = SlackIntake(
             clients=clients,
             outlet=outlet,
             settings=settings,
             session=session,
             tasks=tasks,
-            current=current or (lambda: settings),
+            current=current,
             ping_seconds=ping_seconds,
             pause_seconds=pause_seconds,
         )

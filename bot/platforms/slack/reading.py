@@ -19,7 +19,7 @@ from bot.platforms.slack.people import Names, SlackUser
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.sending import Method, Sender
 from bot.platforms.slack.settings import SlackSettings
-from bot.values import Identity, Json, Place
+from bot.values import Identity, Json, Live, Place
 
 LINK = re.compile(
     r"<?https://[\w.-]+\.slack\.com/archives/([CDG][A-Z0-9]{2,20})/p(\d{10})(\d{6})"
@@ -68,7 +68,7 @@ class SlackReader:
         sender: Sender,
         history: History,
         names: Names,
-        settings: SlackSettings,
+        settings: Live[SlackSettings],
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -121,7 +121,7 @@ class SlackReader:
             account not in (await self._members(here, channel) or ())
         ):
             raise DeliveryError(NOT_FOUND, permanent=True)
-        if self._settings.channels and channel not in self._settings.channels:
+        if self._settings().channels and channel not in self._settings().channels:
             raise DeliveryError(NOT_ADMITTED, permanent=True)
         if not is_private(here) and not (is_open and await self._has_members_only(here)):
             raise DeliveryError(PRIVATE, permanent=True)
@@ -158,7 +158,7 @@ class SlackReader:
             if "action_token" in str(error.code):
                 raise DeliveryError(NOT_ASKED, permanent=True) from error
             raise
-        admitted = self._settings.channels
+        admitted = self._settings().channels
         hits: list[Json] = (answer.get("results") or {}).get("messages") or []
         # The user may be a member of other workspaces of the organisation than the readers.
         team = "" if is_private(here) else team_of(here.workspace)

@@ -73,6 +73,12 @@ class SlackSettings(PlatformSettings):
         "write `slack:` with the ids of the workspace and the member, like `slack:T0123:U0123`"
     )
 
+    at_start: ClassVar[tuple[str, ...]] = (
+        *("bot_token", "app_token", "mode", "host", "port", "public_url"),
+        *("client_id", "client_secret", "state_seconds", "encryption_key"),
+        *("command", "subagents_command", "edit_seconds", "api_url"),
+    )
+
     bot_token: SecretStr | None = None
     """The bot's token in its one workspace (xoxb-…), from the page OAuth & Permissions. Leave it
     out when people install the bot themselves, with `client_id`.

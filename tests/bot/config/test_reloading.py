@@ -1,5 +1,6 @@
-"""The configuration as its file says now."""
+"""A changed `config.yaml` replaces the configuration in force as a whole."""
 
+import asyncio
 import logging
 import os
 from collections.abc import Iterator
@@ -10,56 +11,45 @@ import pytest
 from bot import masking
 from bot.config.loading import load
 from bot.config.model import Config
-from bot.config.reloading import LOOK_SECONDS, ConfigReloader
+from bot.config.reloading import ConfigWatch, Reload
 from bot.platforms.slack.settings import SlackSettings
 
 OLD, NEW = "0123456789abcdef-old", "0123456789abcdef-new"
 
 
-class Watch:
-    """A clock of seconds that moves when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Desk:
-    """A configuration file, and whoever rereads it."""
+    """A configuration file, and its watch."""
 
     def __init__(self, file: Path) -> None:
-        self.file, self.watch, self.loaded = file, Watch(), 0
-        self.start(OLD)
+        self.file, self.loaded = file, 0
+        self.write(OLD)
+        self.start()
 
-    def start(self, secret: str) -> None:
-        self.write(secret)
-        self.current = ConfigReloader(self._load(), self.file, self._load, monotonic=self.watch)
+    def start(self) -> None:
+        self.watch = ConfigWatch(self._load(), self.file, self._load)
         self.loaded = 0
 
     def write(self, secret: str, more: str = "") -> None:
         self.put(f"slack:\n  signing_secret: {secret}\n{more}")
 
     def put(self, text: str) -> None:
-        # Another file each time, as editors and Kubernetes do it.
+        # Another file each time, as editors do it.
         other = self.file.with_suffix(".new")
         other.write_text(text, encoding="utf-8")
         other.rename(self.file)
 
+    async def look(self) -> Reload | None:
+        """Look until a change has been seen twice."""
+        return await self.watch.look() or await self.watch.look()
+
+    @property
     def secret(self) -> str:
-        """Return what counts when it is looked again."""
-        self.watch.now += LOOK_SECONDS
-        return secret_of(self.current())
+        found = self.watch().section(SlackSettings).signing_secret
+        return found.get_secret_value() if found else ""
 
     def _load(self) -> Config:
         self.loaded += 1
         return load(self.file, {})
-
-
-def secret_of(config: Config) -> str:
-    found = config.section(SlackSettings).signing_secret
-    return found.get_secret_value() if found else ""
 
 
 @pytest.fixture
@@ -76,49 +66,63 @@ def _known(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     masking._known.intersection_update(before)
 
 
-def test_what_was_loaded_at_the_start_counts_while_the_file_stays_as_it_is(desk: Desk) -> None:
-    assert [desk.secret() for _ in range(3)] == [OLD] * 3
-    assert desk.loaded == 0
+async def test_a_file_that_stays_the_same_is_not_loaded(desk: Desk) -> None:
+    assert [await desk.look() for _ in range(3)] == [None] * 3
+    assert (desk.secret, desk.loaded) == (OLD, 0)
 
 
-def test_a_file_that_has_changed_counts_when_it_is_looked_again(
+async def test_a_change_counts_when_two_looks_have_found_the_same(desk: Desk) -> None:
+    desk.write(NEW, "agent: {max_steps: 3}\n")
+    assert await desk.watch.look() is None
+    desk.write(NEW, "agent: {max_steps: 4}\n")
+    assert await desk.watch.look() is None
+    assert (desk.secret, desk.loaded) == (OLD, 0)
+
+    reload = await desk.watch.look()
+
+    assert reload is not None
+    assert (desk.secret, desk.watch().agent.max_steps, desk.loaded) == (NEW, 4, 1)
+
+
+async def test_a_change_is_reported_with_old_and_new_values_and_no_secret(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk.write(NEW)
-    desk.watch.now += LOOK_SECONDS - 0.01
-    assert secret_of(desk.current()) == OLD
-    desk.watch.now += 0.01
-    assert secret_of(desk.current()) == NEW
+    desk.write(NEW, "agent: {max_steps: 3}\nlogging: {level: debug}\n")
 
-    assert desk.secret() == NEW
-    assert desk.loaded == 1
-    assert f"{desk.file} has changed: the signing secret of Slack counts at once" in caplog.text
+    reload = await desk.look()
+
+    assert reload is not None
+    assert sorted(reload.text.splitlines()) == sorted(
+        [
+            f"{desk.file} has changed, and counts from now on:",
+            "- agent.max_steps: 20 → 3",
+            "- slack.signing_secret: changed",
+            "- logging.level: info → debug (needs a restart)",
+            "Restart every process of the bot for what needs it.",
+        ]
+    )
+    assert not {OLD, NEW} & set(caplog.text.split())
 
 
-def test_it_is_not_looked_again_each_time_that_somebody_asks(desk: Desk) -> None:
-    assert desk.secret() == OLD
-    desk.write(NEW)
-
-    assert secret_of(desk.current()) == OLD
-
-
-def test_a_file_may_change_again_and_again(desk: Desk) -> None:
+async def test_a_file_may_change_again_and_again(desk: Desk) -> None:
     seen = []
     for secret in (NEW, OLD, NEW):
         desk.write(secret)
-        seen.append(desk.secret())
+        await desk.look()
+        seen.append(desk.secret)
 
     assert seen == [NEW, OLD, NEW]
 
 
-def test_what_was_taken_out_of_the_file_counts_no_more(desk: Desk) -> None:
+async def test_what_was_taken_out_of_the_file_counts_no_more(desk: Desk) -> None:
     desk.put("slack: {}\n")
+    await desk.look()
 
-    assert desk.secret() == ""
+    assert desk.secret == ""
 
 
 @pytest.mark.parametrize("how", ["size", "time", "other file"])
-def test_a_change_is_seen_by_whatever_shows_it(desk: Desk, how: str) -> None:
+async def test_a_change_is_seen_by_whatever_shows_it(desk: Desk, how: str) -> None:
     before = desk.file.stat()
     if how == "size":
         desk.file.write_text(f"slack:\n  signing_secret: {NEW}+\n", encoding="utf-8")
@@ -131,86 +135,136 @@ def test_a_change_is_seen_by_whatever_shows_it(desk: Desk, how: str) -> None:
         desk.file.rename(kept)
         desk.write(NEW)
         os.utime(desk.file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    await desk.look()
 
-    assert desk.secret().startswith(NEW)
+    assert desk.secret.startswith(NEW)
+
+
+async def test_the_links_of_a_mounted_configuration_are_followed(tmp_path: Path) -> None:
+    # As Kubernetes mounts a ConfigMap: config.yaml → ..data/config.yaml, ..data → ..1.
+    for name, secret in (("..1", OLD), ("..2", NEW)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text(f"slack: {{signing_secret: {secret}}}\n")
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "config.yaml").symlink_to("..data/config.yaml")
+    watch = ConfigWatch(
+        load(tmp_path / "config.yaml", {}),
+        tmp_path / "config.yaml",
+        lambda: load(tmp_path / "config.yaml", {}),
+    )
+
+    (tmp_path / "..data_tmp").symlink_to("..2")
+    (tmp_path / "..data_tmp").rename(tmp_path / "..data")
+    reload = await watch.look() or await watch.look()
+
+    assert reload is not None
+    found = watch().section(SlackSettings).signing_secret
+    assert found is not None
+    assert found.get_secret_value() == NEW
 
 
 @pytest.mark.parametrize(
-    "broken", ["slack: [\n", "slack:\n  no_such_key: 1\n", "slack:\n  port: many\n", "\x00"]
+    ("broken", "told"),
+    [
+        ("slack: [\n", "line 2"),
+        ("agent:\n  max_step: 1\n", "agent.max_step (line 2): there is no such key; did you mean"),
+        ("agent:\n  max_steps: 0\n", "agent.max_steps (line 2): must be at least 1"),
+        ("\x00", "characters"),
+    ],
 )
-def test_a_file_that_cannot_be_used_changes_nothing_and_is_told_once(
-    desk: Desk, broken: str, caplog: pytest.LogCaptureFixture
+async def test_an_invalid_file_changes_nothing_and_is_reported_once_with_the_line(
+    desk: Desk, broken: str, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     desk.put(broken)
 
-    assert [desk.secret() for _ in range(3)] == [OLD] * 3
-    assert desk.loaded == 1
+    reload = await desk.look()
+    touched = desk.file.stat()
+    os.utime(desk.file, ns=(touched.st_atime_ns, touched.st_mtime_ns + 10**9))
+
+    assert reload is not None
+    assert told in reload.text
+    assert "The configuration from before stays in force" in reload.text
+    assert await desk.look() is None
+    assert desk.secret == OLD
     assert [each.levelname for each in caplog.records] == ["ERROR"]
-    assert f"{desk.file} has changed and is not used: " in caplog.text
 
 
-def test_once_it_is_mended_it_counts(desk: Desk) -> None:
+async def test_a_mended_file_counts(desk: Desk) -> None:
     desk.put("slack: [\n")
-    assert desk.secret() == OLD
+    await desk.look()
     desk.write(NEW)
+    await desk.look()
 
-    assert desk.secret() == NEW
+    assert desk.secret == NEW
 
 
-def test_a_file_that_is_gone_changes_nothing_until_it_is_back(
-    desk: Desk, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_file_that_is_as_before_again_is_reported_as_valid(desk: Desk) -> None:
+    desk.put("slack: [\n")
+    await desk.look()
+    desk.write(OLD)
+    reload = await desk.look()
+
+    assert reload is not None
+    assert "is valid again" in reload.text
+    assert desk.secret == OLD
+
+
+async def test_a_file_that_is_gone_changes_nothing_until_it_is_back(desk: Desk) -> None:
     desk.file.unlink()
-    assert [desk.secret(), desk.secret()] == [OLD, OLD]
-    assert desk.loaded == 0
-    assert not caplog.records
+    reload = await desk.look()
+
+    assert reload is not None
+    assert f"There is no file {desk.file}" in reload.text
+    assert desk.secret == OLD
     desk.write(NEW)
-
-    assert desk.secret() == NEW
-
-
-def test_a_file_that_goes_while_it_is_read_changes_nothing(desk: Desk) -> None:
-    desk.write(NEW)
-    desk.file.chmod(0o000)
-    if os.access(desk.file, os.R_OK):  # Whoever may read everything finds it gone instead.
-        desk.file.unlink()
-
-    assert desk.secret() == OLD
+    await desk.look()
+    assert desk.secret == NEW
 
 
-def test_a_file_that_is_touched_changes_nothing(desk: Desk) -> None:
-    stat = desk.file.stat()
+async def test_a_touched_file_is_not_loaded_into_force(desk: Desk) -> None:
+    before, stat = desk.watch(), desk.file.stat()
     os.utime(desk.file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 10**9))
 
-    assert [desk.secret(), desk.secret()] == [OLD, OLD]
-    assert desk.loaded == 1
+    assert await desk.look() is None
+    assert desk.watch() is before
 
 
-def test_without_a_file_there_is_nothing_to_look_at(desk: Desk) -> None:
-    current = ConfigReloader(Config(), None, desk._load, monotonic=desk.watch)
-    desk.watch.now += LOOK_SECONDS
+async def test_without_a_file_nothing_is_loaded(desk: Desk) -> None:
+    watch = ConfigWatch(Config(), None, desk._load)
 
-    assert current() == Config()
+    assert await watch.look() is None
+    assert await watch.look() is None
+    assert watch() == Config()
     assert desk.loaded == 0
 
 
-def test_a_secret_that_is_new_is_masked_in_every_log_line_from_then_on(
+async def test_a_file_that_comes_to_be_counts(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    watch = ConfigWatch(Config(), file, lambda: load(file, {}))
+    file.write_text("agent: {name: Rosa}\n")
+
+    assert await watch.look() or await watch.look()
+    assert watch().agent.name == "Rosa"
+
+
+async def test_a_new_secret_is_masked_in_every_log_line_from_then_on(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     desk.write(NEW)
-    assert masking.without_secrets(f"is {NEW}") == f"is {NEW}"
+    await desk.look()
 
-    desk.secret()
-
-    assert masking.without_secrets(f"is {NEW}") == f"is {masking.MASK}"
+    assert masking.without_secrets(f"the secret is {NEW}") == "the secret is [secret]"
     assert NEW not in caplog.text
 
 
-def test_a_secret_in_a_file_that_cannot_be_used_is_not_in_the_log(
-    desk: Desk, caplog: pytest.LogCaptureFixture
-) -> None:
-    desk.write(NEW, more=f"  port: many\n  bot_token: {NEW}-token\n")
-
-    assert desk.secret() == OLD
-    assert "is not used" in caplog.text
-    assert NEW not in caplog.text
+async def test_a_running_watch_reports_each_change(desk: Desk) -> None:
+    reports: asyncio.Queue[Reload] = asyncio.Queue()
+    running = asyncio.ensure_future(desk.watch.run(reports.put))
+    try:
+        async with asyncio.timeout(10):
+            for secret in (NEW, OLD):
+                desk.write(secret)
+                await reports.get()
+                assert desk.secret == secret
+    finally:
+        running.cancel()

@@ -50,6 +50,7 @@ def upkeep(database: Database, name: str, *, now: Clock, monotonic: Callable[[],
         "announcements": Announcements(database, {}, tasks=Tasks(), worker_id=name, now=now),
         "endings": FakeOffice(database, settings, now).endings,
         "settings": settings,
+        "configuration": str,
         "typed": DurableCommands(
             cast(CommandRunner, None),
             database,

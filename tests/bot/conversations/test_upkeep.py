@@ -41,6 +41,7 @@ def upkeep(database: Database, clock: FakeClock, retention: RetentionSettings) -
         "engine": engine,
         "endings": FakeOffice(database, settings, clock).endings,
         "settings": settings,
+        "configuration": str,
         "retention": Retention(
             database=database,
             engine=engine,

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -38,7 +38,7 @@ from bot.platforms.messaging.splitting import MessageParts, split
 from bot.platforms.messaging.texts import KEPT, decision, nested
 from bot.run_texts import status_text
 from bot.tasks import Tasks
-from bot.values import Identity, Place
+from bot.values import Identity, Live, Place
 from db.database import Database
 from tests.fakes.bulletin.service import Bulletin, GoneError, Post
 from tests.fakes.bulletin.settings import BulletinSettings
@@ -361,16 +361,15 @@ class BulletinPlatform:
 
 @asynccontextmanager
 async def open_platform(
-    settings: BulletinSettings,
+    current: Live[BulletinSettings],
     database: Database,
-    current: Callable[[], BulletinSettings],
     *,
     receives: bool,
 ) -> AsyncIterator[BulletinPlatform]:
     """Open the board; close it when the block ends."""
     tasks, service = Tasks(), Bulletin("general")
     outlet = BulletinOutlet(service, tasks)
-    intake = BulletinIntake(service, outlet, settings, tasks)
+    intake = BulletinIntake(service, outlet, current(), tasks)
     try:
         yield BulletinPlatform(service, outlet, intake)
     finally:

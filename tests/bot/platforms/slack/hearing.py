@@ -1,6 +1,6 @@
 """A bot that really listens to the fake Slack, and somebody who hears what it hands on."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -141,7 +141,6 @@ async def listening(
     inbound: FakeInboundHandler | None = None,
     *,
     database: Database | None = None,
-    current: Callable[[], SlackSettings] | None = None,
     ping_seconds: float = sockets.PING_SECONDS,
     **settings: Any,
 ) -> AsyncIterator[Here]:
@@ -151,7 +150,6 @@ async def listening(
         fake: Slack.
         inbound: Hear.
         database: For many workspaces; one workspace needs none.
-        current: What the settings say now.
         ping_seconds: How often it is looked whether a connection still stands.
         settings: Whatever else stands under `slack:`.
     """
@@ -164,7 +162,6 @@ async def listening(
             made,
             database or unreachable,
             receives=True,
-            current=current,
             tempo=AT_ONCE,
             ping_seconds=ping_seconds,
         ) as platform,

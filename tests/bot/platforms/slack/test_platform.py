@@ -18,7 +18,7 @@ from bot.platforms.slack.platform import Slack, open_platform
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.texts import THINKING
 from bot.tasks import Tasks
-from bot.values import Identity, Place, RunStatus, utc_now
+from bot.values import Identity, Live, Place, RunStatus, utc_now
 from tests.bot.platforms.slack import installing
 from tests.bot.platforms.slack.hearing import listening, people, settings_for
 from tests.bot.platforms.slack.installing import nowhere
@@ -35,7 +35,7 @@ OPEN = "apps.connections.open"
 
 @asynccontextmanager
 async def opened(
-    settings: SlackSettings, *, receives: bool, tempo: Tempo = AT_ONCE, **more: Any
+    settings: Live[SlackSettings], *, receives: bool, tempo: Tempo = AT_ONCE, **more: Any
 ) -> AsyncIterator[Slack]:
     """Open Slack; one workspace needs no database."""
     async with (
@@ -164,7 +164,7 @@ async def test_by_http_it_listens_with_the_secret_of_the_moment(slack: FakeSlack
     def current() -> SlackSettings:
         return made.model_copy(update={"signing_secret": secrets[-1]})
 
-    async with opened(made, receives=True, current=current) as platform:
+    async with opened(current, receives=True) as platform:
         tasks.start(platform.intake.run(inbound), name="listen")
         try:
             await reachable(port)
