@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bot.accounts import personal_copies
 from bot.agent.settings import AgentSettings
@@ -21,6 +22,7 @@ from bot.config.live import LiveConfig
 from bot.config.model import Config
 from bot.config_reports import ConfigReports
 from bot.conversations.access import AccessSettings
+from bot.conversations.admin_notices import AdminNotices
 from bot.conversations.announcements import Announcements, Notices
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
@@ -43,6 +45,7 @@ from bot.disk import DiskReserve, DiskSettings
 from bot.engine import Engine
 from bot.events import (
     AnnouncementDue,
+    Event,
     EventBus,
     QuestionSettled,
     RunAdmitted,
@@ -130,6 +133,14 @@ async def open_bot(
         events = EventBus()
         active_runs, active_turns = ActiveRuns(), ActiveRuns()
         notices = Notices(outlets, tasks)
+        admin_notices = AdminNotices(
+            access=current.live(AccessSettings),
+            outlets=outlets,
+            database=database,
+            events=events,
+            present=present,
+            now=now,
+        )
         restarts = Restarts(tasks)
         writer = StepWriter(database, tasks, worker_id=worker_id, stored=restarts.passed)
         cards = Cards(
@@ -195,6 +206,7 @@ async def open_bot(
             tasks=tasks,
             worker_id=worker_id,
             settings=settings,
+            notices=admin_notices,
             now=now,
         )
         approvals = Approvals(database, outlets, registry.find, events, now)
@@ -259,6 +271,7 @@ async def open_bot(
             access=current.live(AccessSettings),
             commands=commands,
             answers=answers,
+            notices=admin_notices,
             queue=queue,
             turns=active_turns,
             catch_up=current.live(CatchUpSettings),
@@ -309,16 +322,18 @@ async def open_bot(
         )
 
         # -- events to the parts built above
-        events.subscribe(RunEvent, log_event)
-        events.subscribe(RunEvent, cards.handle)
-        events.subscribe(
-            RunEvent,
-            ProgressNotices(database=database, notices=notices, tasks=tasks, now=now).handle,
+        progress = ProgressNotices(database=database, notices=notices, tasks=tasks, now=now)
+        handlers: Sequence[tuple[type[Event], Callable[[Any], None]]] = (
+            (RunEvent, log_event),
+            (RunEvent, cards.handle),
+            (RunEvent, progress.handle),
+            (RunAdmitted, engine.on_run_admitted),
+            (AnnouncementDue, announcements.on_due),
+            (TurnWaiting, queue.on_turn_waiting),
+            (QuestionSettled, Settling(database, outlets, tasks).on_settled),
         )
-        events.subscribe(RunAdmitted, engine.on_run_admitted)
-        events.subscribe(AnnouncementDue, announcements.on_due)
-        events.subscribe(TurnWaiting, queue.on_turn_waiting)
-        events.subscribe(QuestionSettled, Settling(database, outlets, tasks).on_settled)
+        for kind, handler in handlers:
+            events.subscribe(kind, handler)
 
         bot = Bot(
             config=current,
@@ -334,15 +349,5 @@ async def open_bot(
             upkeep=upkeep,
             registry=registry,
         )
-        await _start(stack, bot)
+        await bot.start(stack)
         yield bot
-
-
-async def _start(stack: AsyncExitStack, bot: Bot) -> None:
-    """Start the regular work of a bot, and register its draining with the stack."""
-    await bot.upkeep.enter()
-    stack.push_async_callback(bot.upkeep.leave)
-    stack.push_async_callback(bot.drain, 0)
-    duties = await stack.enter_async_context(Tasks())
-    duties.start(bot.upkeep.run(), name="upkeep", fresh_context=True)
-    bot.tasks.start(bot.models.warm(), name="warm up the model")

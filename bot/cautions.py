@@ -46,6 +46,12 @@ def _people(config: Config) -> Iterator[str]:
         },
     }
     served = {kind.section: config.section(kind).configured for kind in PLATFORMS}
+    for place, name in zip(config.access.admin_places, config.access.admin_channel, strict=True):
+        if not served.get(place.platform, False):
+            yield (
+                f"access.admin_channel names “{name}”, which nobody can write to as long as "
+                f"{place.platform.capitalize()} is not set up."
+            )
     for key, names in lists.items():
         for name in names:
             platform, _, account = name.partition(":")

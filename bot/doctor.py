@@ -64,7 +64,10 @@ async def examine(config: Config, *, online: bool = False) -> list[Check]:
         for kind in PLATFORMS:
             section = config.section(kind)
             if section.configured:
-                found += _findings(kind.title, await module_of(kind, "checkup").look(section))
+                places = config.access.admin_places
+                channels = [each for each in places if each.platform == kind.section]
+                look = module_of(kind, "checkup").look
+                found += _findings(kind.title, await look(section, admin_channels=channels))
             else:
                 text = f"off: set {kind.needs}; {kind.guide} leads through it."
                 found.append(is_off(text, kind.title))

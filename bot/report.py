@@ -90,6 +90,9 @@ def _sections(
             if servers
             else "",
             f"blocked: {counted(blocked, 'user')}" if blocked else "",
+            f"admin channels: {', '.join(config.access.admin_channel)}"
+            if config.access.admin_channel
+            else "",
         ],
         "Database": [
             f"SQLite: {database.shown.partition(':///')[2]}, for one bot process"

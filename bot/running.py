@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from bot.config.live import LiveConfig
@@ -42,6 +43,15 @@ class Bot:
     announcements: Announcements
     upkeep: Upkeep
     registry: SkillRegistry
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        """Start the regular work, and register the draining with the stack."""
+        await self.upkeep.enter()
+        stack.push_async_callback(self.upkeep.leave)
+        stack.push_async_callback(self.drain, 0)
+        duties = await stack.enter_async_context(Tasks())
+        duties.start(self.upkeep.run(), name="upkeep", fresh_context=True)
+        self.tasks.start(self.models.warm(), name="warm up the model")
 
     async def drain(self, seconds: float = DRAIN_SECONDS) -> None:
         """Start no more work, hand runs over, and wait up to `seconds` for replies to finish.

@@ -71,6 +71,7 @@ RULES = (
     Rule("events", tables.commands.c.created_at),
     Rule("events", tables.pools.c.ends_at),
     Rule("audit", tables.audit.c.created_at),
+    Rule("runs", tables.admin_notices.c.created_at),
 )
 
 #: Tables whose rows are deleted when no other row refers to them and they are older than the moment

@@ -25,6 +25,7 @@ from db.schema.runs import (
     whiteboard,
 )
 from db.schema.service import (
+    admin_notices,
     audit,
     listeners,
     place_choices,
@@ -49,11 +50,10 @@ from db.schema.skills import (
 )
 
 __all__ = [
-    "approvals", "audit", "changes", "commands", "conversations", "files", "grants", "listeners",
-    "mcp_pins", "memories", "messages", "metadata", "notes", "outbox", "participants",
-    "place_choices", "pools", "reservations", "run_files", "run_messages", "run_questions",
-    "schedule_fires", "schedules",
-    "scratch", "seen_events", "sentences", "skill_data", "slack_installs", "slack_states",
-    "step_media", "steps", "subagent_runs", "todos", "tool_uses", "turns", "users",
-    "web_addresses", "whiteboard", "workers",
+    "admin_notices", "approvals", "audit", "changes", "commands", "conversations", "files",
+    "grants", "listeners", "mcp_pins", "memories", "messages", "metadata", "notes", "outbox",
+    "participants", "place_choices", "pools", "reservations", "run_files", "run_messages",
+    "run_questions", "schedule_fires", "schedules", "scratch", "seen_events", "sentences",
+    "skill_data", "slack_installs", "slack_states", "step_media", "steps", "subagent_runs", "todos",
+    "tool_uses", "turns", "users", "web_addresses", "whiteboard", "workers",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from bot.values import Json, Place
 from db.database import Transaction
 from db.rows import PLACE
 from db.tables import (
+    admin_notices,
     approvals,
     audit,
     changes,
@@ -176,6 +177,7 @@ HOLDINGS: Mapping[str, Conditions] = {
     "changes": _of_user(changes),
     "web_addresses": _of_work(web_addresses, "root_id"),
     "audit": _audit,
+    "admin_notices": _of_user(admin_notices),
     "mcp_pins": _of_user(mcp_pins, "approved_by"),
 }
 

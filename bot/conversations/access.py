@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from pydantic import Field, field_validator
 
@@ -10,6 +10,9 @@ from bot.values import Identity, Place, Role, Settings
 
 #: A server or workspace in the configuration.
 _SERVER = re.compile(r"discord:[0-9]{5,20}|slack:[TE][A-Z0-9]{2,20}")
+
+#: `discord:SERVER:CHANNEL` or `slack:TEAM:CHANNEL`.
+ChannelName = Annotated[str, Field(pattern=r"^[a-z]+(:[A-Za-z0-9._-]+){2}$")]
 
 
 class AccessSettings(Settings):
@@ -28,6 +31,12 @@ class AccessSettings(Settings):
 
     blocked: tuple[str, ...] = ()
     """People the bot does not answer, written like admins."""
+
+    admin_channel: tuple[ChannelName, ...] = ()
+    """Channels that get what admins must know: `discord:SERVER:CHANNEL` or `slack:TEAM:CHANNEL`.
+    The first gets what concerns the whole bot, and each what concerns its server or workspace.
+    Without any, the admins get it in direct messages.
+    """
 
     bots: tuple[str, ...] = ()
     """Other bots that are answered when they mention the bot, written like admins. The words of
@@ -50,6 +59,21 @@ class AccessSettings(Settings):
         # A workspace of an organisation is named `E….T…`.
         names = (f"{place.platform}:{part}" for part in place.workspace.split("."))
         return frozenset(each for name in names for each in self.place_admins.get(name, ()))
+
+    @property
+    def admin_places(self) -> tuple[Place, ...]:
+        """The admin channels."""
+        return tuple(Place(*name.split(":")) for name in self.admin_channel)
+
+    @property
+    def operators(self) -> tuple[Identity, ...]:
+        """The accounts of the admins, without entries that are no account."""
+        parts = (name.split(":") for name in self.admins)
+        return tuple(
+            Identity(each[0], each[1] if len(each) == 3 else "", each[-1])
+            for each in parts
+            if len(each) in {2, 3}
+        )
 
 
 def spelled(user: Identity) -> str:

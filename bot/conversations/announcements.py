@@ -8,15 +8,24 @@ from datetime import timedelta
 from functools import partial
 from math import inf
 
+from bot.conversations.admin_notices import PREFIX, AdminNotices, id_of
 from bot.errors import DeliveryError, NotPresentError
 from bot.events import AnnouncementDue
-from bot.platforms.base import Announcement, Delivered, OutgoingFile, Outlet
+from bot.platforms.base import (
+    Announcement,
+    Choice,
+    Delivered,
+    NoticeButton,
+    OutgoingFile,
+    Outlet,
+)
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.requests import notify_of
 from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Live, Place, Stopper
-from db import outbox, run_files, runs, users
+from db import admin_notices, outbox, run_files, runs, users
+from db.admin_notices import StoredNotice
 from db.database import Database, Transaction, patiently
 from db.outbox import OutboxEntry
 from db.runs import Run
@@ -44,6 +53,7 @@ class Announcements:
 
     Attributes:
         settings: The settings of runs.
+        notices: Notifies the admins of blocked items.
         under_way: The keys of the items that this process claims or sends.
     """
 
@@ -53,6 +63,7 @@ class Announcements:
     worker_id: str
     now: Clock
     settings: Live[SubagentSettings] = field(default_factory=SubagentSettings)
+    notices: AdminNotices | None = None
     under_way: set[str] = field(default_factory=set)
 
     def on_due(self, event: AnnouncementDue) -> None:
@@ -105,12 +116,15 @@ class Announcements:
             alone = item.run_id if len(items) == 1 else None
             stopper = await users.stopper_of(tx, alone) if alone else None
             reported = await runs.get_many(tx, run_ids)
+            notice = None
+            if item.key.startswith(PREFIX):
+                notice = await admin_notices.get(tx, id_of(item.key))
             quiet = await self._is_quiet(tx, reported)
         if item.text_delivered:
             sending = partial(_send_files, item, [OutgoingFile(*each) for each in files])
         else:
             resumable = bool(alone) and any(run.status.resumable for run in reported)
-            sending = partial(_announce, items, stopper, resumable=resumable, quiet=quiet)
+            sending = partial(_announce, items, stopper, notice, resumable=resumable, quiet=quiet)
         delivered = await self._send(items, sending)
         if delivered is None:
             return False, []
@@ -188,14 +202,23 @@ class Announcements:
         hopeless = error.permanent or tried_for + wait > GIVE_UP_AFTER
         twice_unknown = error.fate_unknown and any(each.maybe_repeated for each in items)
         if hopeless or twice_unknown:
-            await self._store(items, lambda tx, each: outbox.block(tx, each, error=str(error)))
+            due: list[str] = []
+
+            async def block(tx: Transaction, each: OutboxEntry) -> None:
+                await outbox.block(tx, each, error=str(error))
+                if self.notices is not None:
+                    due[:] = await self.notices.blocked(tx, each, str(error)) or due
+
+            await self._store(items, block)
             log.warning("The announcement %s is blocked: %s", item.key, error)
+            if self.notices is not None:
+                self.notices.deliver(due)
             return
-        due, unknown = now + wait, error.fate_unknown
+        due_at, unknown = now + wait, error.fate_unknown
         await self._store(
             items,
             lambda tx, each: outbox.retry(
-                tx, each, due_at=due, error=str(error), maybe_repeated=unknown
+                tx, each, due_at=due_at, error=str(error), maybe_repeated=unknown
             ),
         )
 
@@ -225,6 +248,7 @@ def _part(item: OutboxEntry) -> str:
 async def _announce(
     items: Sequence[OutboxEntry],
     stopper: User | None,
+    notice: StoredNotice | None,
     outlet: Outlet,
     *,
     resumable: bool,
@@ -245,7 +269,18 @@ async def _announce(
             resumable=item.run_id or "" if resumable else "",
             quiet=quiet,
             results=tuple((each.run_id, each.text) for each in items if each.run_id),
+            buttons=_buttons(notice) if notice else (),
         )
+    )
+
+
+def _buttons(notice: StoredNotice) -> tuple[NoticeButton, ...]:
+    """Return the buttons of a notice that no admin has settled."""
+    if notice.user_id:
+        return ()
+    return tuple(
+        NoticeButton(notice.id, Choice(str(number), label), line)
+        for number, (label, line) in enumerate(notice.buttons, 1)
     )
 
 

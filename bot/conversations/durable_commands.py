@@ -1,7 +1,7 @@
 """Stores commands, carries them out, and takes them up once more after a crash."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -57,13 +57,29 @@ class DurableCommands:
     now: Clock
     _under_way: set[str] = field(default_factory=set)
 
-    async def carry_out(self, incoming: Incoming, text: str, role: Role) -> CommandReply | None:
-        """Store a command and carry it out; return `None` if it was delivered before."""
+    async def carry_out(
+        self,
+        incoming: Incoming,
+        text: str,
+        role: Role,
+        *,
+        also: Callable[[Transaction], Awaitable[None]] | None = None,
+    ) -> CommandReply | None:
+        """Store a command and carry it out; return `None` if it was delivered before.
+
+        Args:
+            incoming: The input.
+            text: The command.
+            role: The role of the user.
+            also: Writes what is stored together with the command; an error of it prevents both.
+        """
         command_id = new_sortable_id()
         typed = self.runner.table.find(text)
         opens = typed and typed.command and typed.command.opens and typed.changes
 
         async def put(tx: Transaction) -> StoredCommand:
+            if also is not None:
+                await also(tx)
             await users.ensure_user(tx, incoming.user, incoming.user_name, self.now())
             user, place, mode = incoming.user, incoming.place, self.sharing().at(incoming.place)
             conversation_id = (

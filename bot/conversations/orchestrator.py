@@ -10,6 +10,7 @@ from bot.agent.plain import plain, quotes
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.conversations.access import AccessSettings, is_blocked, is_private, spelled
+from bot.conversations.admin_notices import PREFIX, AdminNotices
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import GONE_REPLY
 from bot.conversations.command_lines import CommandGroup, CommandTable
@@ -55,6 +56,7 @@ class Orchestrator:
     access: Live[AccessSettings]
     commands: DurableCommands
     answers: Answers
+    notices: AdminNotices
     queue: TurnQueue
     turns: ActiveRuns
     catch_up: Live[CatchUpSettings]
@@ -137,6 +139,11 @@ class Orchestrator:
         except NotAllowedError as error:
             return _refused(error)
         answerer = Caller.of_user(user, role, place)
+        if confirmation_id.startswith(PREFIX):
+            carry_out = self.commands.carry_out
+            return await self.notices.press(
+                answerer, confirmation_id, choice=choice, carry_out=carry_out
+            )
         reply = await self.answers.answer(answerer, confirmation_id, choice=choice)
         return reply or GONE_REPLY
 

@@ -98,36 +98,6 @@ class RunCard:
         return max(0, self.tool_calls - len(self.steps)) if self.steps else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Announcement:
-    """A message about a run, or a reply that could not be delivered in its turn.
-
-    Attributes:
-        key: The idempotency key, the same for every attempt, for platforms that support such keys.
-        text: Markdown for users, already cleaned; the outlet escapes it for its platform.
-        owner: The only user who may be pinged.
-        quiet: Whether even the owner is not pinged.
-        maybe_repeated: The result of an earlier attempt is unknown: mark the message as a possible
-            duplicate.
-        footer: One line in small type (tokens, time).
-        stopped_by: The user who stopped the run, unless that was its owner. Is not pinged.
-        resumable: The id of the run that a new run could continue; empty for none.
-        results: The runs that it reports, with the text of each, in order.
-    """
-
-    key: str
-    place: Place
-    owner: Identity
-    title: str
-    text: str
-    footer: str = ""
-    maybe_repeated: bool = False
-    stopped_by: Stopper | None = None
-    resumable: str = ""
-    quiet: bool = False
-    results: tuple[tuple[str, str], ...] = ()
-
-
 class Weight(StrEnum):
     """The style of a choice, on platforms that support styles."""
 
@@ -148,6 +118,53 @@ class Choice:
     key: str
     label: str
     weight: Weight = Weight.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeButton:
+    """A button of a notice to admins; it is pressed like the answer to a question.
+
+    Attributes:
+        notice: The id of the notice.
+        line: The command line that it carries out, for platforms without buttons.
+    """
+
+    notice: str
+    choice: Choice
+    line: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """A message about a run, a reply that could not be delivered in its turn, or a notice.
+
+    Attributes:
+        key: The idempotency key, the same for every attempt, for platforms that support such keys.
+        text: Markdown for users, already cleaned; the outlet escapes it for its platform.
+        owner: The only user who may be pinged; without an account, it is for all readers of its
+            place, and for nobody elsewhere.
+        quiet: Whether even the owner is not pinged.
+        maybe_repeated: The result of an earlier attempt is unknown: mark the message as a possible
+            duplicate.
+        footer: One line in small type (tokens, time).
+        stopped_by: The user who stopped the run, unless that was its owner. Is not pinged.
+        resumable: The id of the run that a new run could continue; empty for none.
+        results: The runs that it reports, with the text of each, in order.
+        buttons: The buttons of a notice to admins.
+    """
+
+    key: str
+    place: Place
+    owner: Identity
+    title: str
+    text: str
+    footer: str = ""
+    maybe_repeated: bool = False
+    stopped_by: Stopper | None = None
+    resumable: str = ""
+    quiet: bool = False
+    results: tuple[tuple[str, str], ...] = ()
+    buttons: tuple[NoticeButton, ...] = ()
 
 
 YES = Choice("yes", "Yes", Weight.GOOD)

@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Column, Index, Integer, Table, text
 
-from db.schema.base import metadata
+from db.schema.base import metadata, place
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime
 
 workers = Table(
@@ -76,6 +76,25 @@ audit = Table(
     Column("action", String(50), nullable=False),
     Column("subject", String(255), nullable=False),
     Column("detail", Text, nullable=False, server_default=""),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "created_at"),
+)
+
+# What admins have been notified of: a row per key, so that nothing is sent twice.
+admin_notices = Table(
+    "admin_notices",
+    metadata,
+    # Made from the key; the ids of its items in the outbox and of its buttons contain it.
+    Column("id", String(32), primary_key=True),
+    Column("key", String(255), nullable=False),
+    Column("text", Text, nullable=False),
+    # The place that it is about; empty for the whole bot.
+    *place(),
+    # The label and the command line of each button.
+    Column("buttons", JsonDocument, nullable=False, server_default=text("'[]'")),
+    # The admin who pressed a button, and its label; empty before.
+    Column("user_id", UserKey, nullable=False, server_default=""),
+    Column("chosen", String(100), nullable=False, server_default=""),
     Column("created_at", UtcDateTime, nullable=False),
     Index(None, "created_at"),
 )

@@ -157,6 +157,10 @@ class Chat(ABC):
         """Write in another channel, which these users alone read, if any; return the link."""
 
     @abstractmethod
+    def add_admin_channel(self, *readers: str) -> tuple[str, Talk]:
+        """Add a channel for these users, and return its name in the configuration."""
+
+    @abstractmethod
     def add_bot(self, name: str) -> None:
         """Let another bot join, which is then a user of this name."""
 
@@ -234,6 +238,10 @@ class Chat(ABC):
     @abstractmethod
     def direct_files(self, user: str) -> list[tuple[str, bytes]]:
         """Return the names and contents of the files that the bot has sent to a user directly."""
+
+    @abstractmethod
+    def direct_texts(self, user: str) -> list[str]:
+        """Return the texts that the bot has sent to a user directly."""
 
     @abstractmethod
     def in_channel(self) -> list[str]:
@@ -357,6 +365,11 @@ class DiscordChat(Chat):
         ids = (self.server.guild.id, channel.id, message.id)
         return f"https://discord.com/channels/{'/'.join(map(str, ids))}"
 
+    def add_admin_channel(self, *readers: str) -> tuple[str, Talk]:
+        channel = self.discord.add_channel(self.server.guild, "admins")
+        channel.readers = {self._user(each).id for each in readers}
+        return f"discord:{self.server.guild.id}:{channel.id}", Talk(None, channel)
+
     def add_bot(self, name: str) -> None:
         self.others[name] = self.discord.add_user(name, bot=True)
         self.discord.join(self.server.guild, self.others[name])
@@ -401,12 +414,14 @@ class DiscordChat(Chat):
         direct = self.discord.dm(self._user(user))
         return [file for each in self._mine(direct) for file in each.files]
 
+    def direct_texts(self, user: str) -> list[str]:
+        return [each.text() for each in self._mine(self.discord.dm(self._user(user)))]
+
     def in_channel(self) -> list[str]:
         return [each.text() for each in self._mine(self.server.channel)]
 
     def told(self, user: str) -> list[str]:
-        direct = [each.text() for each in self._mine(self.discord.dm(self._user(user)))]
-        return [*direct, *(each.text() for each in self._answers.get(user, ()))]
+        return [*self.direct_texts(user), *(each.text() for each in self._answers.get(user, ()))]
 
     def pings(self) -> list[str]:
         return [self._name(each) for each in self.scene.pings()]
@@ -505,6 +520,11 @@ class SlackChat(Chat):
         channel = self.slack.add_channel("elsewhere", private=bool(readers), members=inside)
         return (await self.slack.say(self._user(user), channel, text)).permalink
 
+    def add_admin_channel(self, *readers: str) -> tuple[str, Talk]:
+        inside = [self._user(each) for each in readers]
+        channel = self.slack.add_channel("admins", private=True, members=inside)
+        return f"slack:{self.slack.team.id}:{channel.id}", Talk(None, channel)
+
     def add_bot(self, name: str) -> None:
         self.others[name] = self.slack.add_user(name, bot=True)
 
@@ -549,6 +569,10 @@ class SlackChat(Chat):
     def direct_files(self, user: str) -> list[tuple[str, bytes]]:
         said = self.slack.said(self.slack.dm(self._user(user)))
         return [(file.name, file.content or b"") for each in said for file in each.files]
+
+    def direct_texts(self, user: str) -> list[str]:
+        direct = self.slack.dm(self._user(user))
+        return [each.readable() for each in self.slack.said(direct)]
 
     def in_channel(self) -> list[str]:
         said = self.slack.said(self.office.channel)

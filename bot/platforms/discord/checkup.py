@@ -1,7 +1,7 @@
 """Discord checks of `doctor`, with instructions for fixing each problem."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 
 import aiohttp
@@ -14,6 +14,7 @@ from bot.platforms.discord import portal
 from bot.platforms.discord.client import RetinueClient, open_client
 from bot.platforms.discord.registration import comparable, payload, registered
 from bot.platforms.discord.settings import DiscordSettings
+from bot.values import Place
 
 PATIENCE_SECONDS = 10.0
 #: Number of servers that are checked, from the start of the list.
@@ -21,7 +22,10 @@ SERVERS_LOOKED_AT = 10
 
 
 async def look(
-    settings: DiscordSettings, *, patience_seconds: float = PATIENCE_SECONDS
+    settings: DiscordSettings,
+    *,
+    admin_channels: Sequence[Place] = (),
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> list[Check]:
     """Return checks about the bot's set-up on Discord, after `patience_seconds` at most."""
     found: list[Check] = []
@@ -29,6 +33,7 @@ async def look(
         async with asyncio.timeout(patience_seconds), open_client(settings) as client:
             async for check in _checks(client):
                 found.append(check)  # noqa: PERF401 - checks found before a failure must remain
+            found += [await _admin_channel(client, each) for each in admin_channels]
     except TimeoutError:
         text = f"{settings.api_url} did not answer within {patience_seconds:g} s. {_NO_ANSWER}"
         found.append(fails(text))
@@ -64,6 +69,28 @@ async def _checks(client: RetinueClient) -> AsyncIterator[Check]:
             )
     async for check in _commands(client):
         yield check
+
+
+async def _admin_channel(client: RetinueClient, place: Place) -> Check:
+    """Check that the bot may write in an admin channel."""
+    name = f"discord:{place.workspace}:{place.channel}"
+    assert client.user is not None
+    try:
+        guild = await client.fetch_guild(int(place.workspace), with_counts=False)
+        me = await guild.fetch_member(client.user.id)
+        rooms = {str(each.id): each for each in await guild.fetch_channels()}
+    except (ValueError, discord.NotFound, discord.Forbidden):
+        return fails(f"`access.admin_channel` names {name}: the bot is not in that server.")
+    room = rooms.get(place.channel)
+    if room is None:
+        return fails(f"`access.admin_channel` names {name}: there is no such channel.")
+    may = room.permissions_for(me)
+    if not (may.view_channel and may.send_messages):
+        return fails(
+            f"it may not write in the admin channel #{room.name} ({name}): give it View Channel "
+            "and Send Messages there."
+        )
+    return works(f"it may write in the admin channel #{room.name}.")
 
 
 def _settings_of(application: discord.AppInfo) -> Iterator[Check]:

@@ -26,7 +26,7 @@ from bot.platforms.discord.buttons import Row, RunButton
 from bot.platforms.discord.live import DiscordCard, DiscordMessage, DiscordReply, Tempo
 from bot.platforms.discord.messages import past_of
 from bot.platforms.discord.people import PLATFORM
-from bot.platforms.discord.questions import row_for, show_settlement
+from bot.platforms.discord.questions import AnswerButton, row_for, show_settlement
 from bot.platforms.discord.reading import DiscordReader
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
 from bot.platforms.discord.settings import DiscordSettings
@@ -128,8 +128,10 @@ class DiscordOutlet(MessagingOutlet):
 
     async def _announcement(self, announcement: Announcement) -> Say:
         markdown = await made_harmless(texts.announcement_text(announcement))
-        resumable = announcement.resumable
+        resumable, buttons = announcement.resumable, announcement.buttons
         view = Row(RunButton("resume", resumable)) if resumable else None
+        if buttons:
+            view = Row(*(AnswerButton(each.notice, each.choice) for each in buttons))
 
         async def say(route: Route) -> tuple[str, ...]:
             tail = texts.announcement_tail(announcement, shared=bool(route.ping))
@@ -239,4 +241,5 @@ class DiscordOutlet(MessagingOutlet):
         self, place: Place, owner: Identity, refused: RefusedError | None
     ) -> Route | None:
         channel = await self._sender.direct_channel(owner.account)
-        return Route(place=Place(PLATFORM, channel=channel), head=f"{texts.ELSEWHERE}\n")
+        head = f"{texts.ELSEWHERE}\n" if place.channel else ""
+        return Route(place=Place(PLATFORM, channel=channel), head=head)

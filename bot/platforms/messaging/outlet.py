@@ -233,6 +233,11 @@ class MessagingOutlet(PlaceOnly, ABC):
         """
         place, owner = announcement.place, announcement.owner
         say = await self._announcement(announcement)
+        if not owner.account:
+            route = await self._usual_route(place, owner)
+            if route is None:
+                raise RefusedError("There is no place for it.")
+            return Delivered(await say(replace(route, head="", ping="")))
         try:
             return Delivered(await self._reach(place, owner, say, quiet=announcement.quiet))
         except RefusedError:

@@ -87,6 +87,15 @@ def resume_button(announcement: Announcement) -> tuple[Json, ...]:
     return (actions(_run_button("resume", announcement.resumable, owner=owner)),)
 
 
+def notice_buttons(announcement: Announcement) -> tuple[Json, ...]:
+    """Return the buttons of a notice to admins, which all readers of its channel see."""
+    buttons = [
+        _button(texts.choice_label(each.choice), f"{ASK}{each.choice.key}", each.notice)
+        for each in announcement.buttons[:MOST_IN_ROW]
+    ]
+    return (actions(*buttons),) if buttons else ()
+
+
 def card_blocks(cards: Sequence[RunCard]) -> tuple[Json, ...]:
     """Return a message about one run or several, with buttons visible only to their owner."""
     if len(cards) == 1:

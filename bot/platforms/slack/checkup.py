@@ -1,6 +1,7 @@
 """Checks the Slack configuration for `doctor`; each failed check names its remedy."""
 
 import asyncio
+from collections.abc import Sequence
 
 from slack_sdk.errors import SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
@@ -11,7 +12,7 @@ from bot.platforms.slack import oauth, sockets, web
 from bot.platforms.slack.clients import REFUSED, open_session
 from bot.platforms.slack.problems import RefusedError, made
 from bot.platforms.slack.settings import SlackSettings
-from bot.values import Json
+from bot.values import Json, Place
 
 PATIENCE_SECONDS = 10.0
 
@@ -40,7 +41,10 @@ _WRONG_CLIENT = {
 
 
 async def look(
-    settings: SlackSettings, *, patience_seconds: float = PATIENCE_SECONDS
+    settings: SlackSettings,
+    *,
+    admin_channels: Sequence[Place] = (),
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> list[Check]:
     """Return the findings about this bot, after at most `patience_seconds`."""
     found: list[Check] = []
@@ -49,6 +53,8 @@ async def look(
             client = sockets.app_client(settings, session)
             check = _check_app if settings.many_workspaces else _check_token
             found += await check(settings, client)
+            if not settings.many_workspaces:
+                found += [await _admin_channel(settings, client, each) for each in admin_channels]
             if settings.mode == "socket":
                 await sockets.ask_for_connection(settings, session)
                 found.append(works("Slack opens connections with the app token (Socket Mode)."))
@@ -113,6 +119,23 @@ async def _check_token(settings: SlackSettings, client: AsyncWebClient) -> list[
         "Scope for each, then Reinstall at the top of the page."
     )
     return [*found, fails(text)]
+
+
+async def _admin_channel(settings: SlackSettings, client: AsyncWebClient, place: Place) -> Check:
+    """Check that the bot may write in an admin channel."""
+    name = f"slack:{place.workspace}:{place.channel}"
+    assert settings.bot_token is not None, "The check runs where the token is configured."
+    token = settings.bot_token.get_secret_value().strip()
+    try:
+        answer = await made(client.conversations_info(token=token, channel=place.channel))
+    except RefusedError as error:
+        return fails(f"`access.admin_channel` names {name}: Slack answers {error.code}.")
+    room: Json = answer.get("channel") or {}
+    if not room.get("is_member"):
+        return fails(f"it is not in the admin channel {name}: invite it there.")
+    if room.get("is_archived"):
+        return fails(f"the admin channel {name} is archived: name another one.")
+    return works(f"it is in the admin channel {name}.")
 
 
 async def _check_history(client: AsyncWebClient, token: str) -> Check:

@@ -203,6 +203,10 @@ class SlackOutlet(MessagingOutlet):
 
         async def say(route: Route) -> tuple[str, ...]:
             head = " ".join(part for part in (route.head, title) if part)
+            if announcement.buttons:
+                text = "\n".join((head, texts.mrkdwn(markdown), tail)).strip()
+                shown = (blocks.section(text), *blocks.notice_buttons(announcement))
+                return (await self.sender.post(route.place, Draft(blocks=shown, mrkdwn=text)),)
             return await self.sender.post_all(route.place, parts, head=head, tail=tail, below=below)
 
         return say
@@ -301,7 +305,7 @@ class SlackOutlet(MessagingOutlet):
     ) -> Route | None:
         direct = await self.sender.direct(place.workspace, owner.account)
         if direct.channel != place.channel:
-            return Route(place=direct, head=texts.ELSEWHERE)
+            return Route(place=direct, head=texts.ELSEWHERE if place.channel else "")
         if place.thread and refused and refused.thread_gone:
             return Route(place=direct, head=texts.NO_THREAD)
         return None

@@ -66,6 +66,7 @@ def footer_of(announcement: Announcement) -> str:
     """Return the footer of an announcement; empty for none."""
     stopper = announcement.stopped_by
     lines = [f"Stopped by @{one_line(stopper.name, 60)}."] if stopper else []
+    lines += [f"{each.line} – {each.choice.label}" for each in announcement.buttons]
     return "\n".join(line for line in (*lines, announcement.footer) if line)
 
 

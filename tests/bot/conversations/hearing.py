@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from bot.agent.settings import AgentSettings
 from bot.conversations.access import AccessSettings
+from bot.conversations.admin_notices import AdminNotices
 from bot.conversations.announcements import Notices
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
@@ -68,6 +69,14 @@ class Process:
                 Approvals(self.database, {}, lambda _: None, EventBus(), self.clock),
                 lambda _: None,
                 self.clock,
+            ),
+            notices=AdminNotices(
+                access=AccessSettings(),
+                outlets={self.outlet.platform: self.outlet},
+                database=self.database,
+                events=EventBus(),
+                present=lambda: None,
+                now=self.clock,
             ),
             queue=TurnQueue(
                 database=self.database,

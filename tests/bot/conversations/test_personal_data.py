@@ -177,7 +177,15 @@ async def test_a_file_of_a_place_that_another_user_has_sent_too_is_not_deleted_t
 
 
 #: Tables with few rows in comparison with those of messages, steps and runs.
-SMALL = {"approvals", "audit", "commands", "mcp_pins", "participants", "run_questions"}
+SMALL = {
+    "admin_notices",
+    "approvals",
+    "audit",
+    "commands",
+    "mcp_pins",
+    "participants",
+    "run_questions",
+}
 
 
 async def test_no_large_table_is_read_as_a_whole_to_find_the_data_of_a_user(

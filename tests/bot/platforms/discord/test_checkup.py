@@ -13,6 +13,7 @@ from bot.platforms.discord.checkup import look
 from bot.platforms.discord.client import open_client
 from bot.platforms.discord.portal import PERMISSIONS
 from bot.platforms.discord.settings import DiscordSettings
+from bot.values import Place
 from tests.fakes.discord.server import FakeDiscord
 
 
@@ -148,3 +149,22 @@ async def test_discord_that_does_not_answer_is_left_after_a_while(
     assert found.good is False
     assert "did not answer within 0.3 s" in found.text
     assert "`discord.api_url`" in found.text
+
+
+async def test_an_admin_channel_that_cannot_be_written_is_named(fake: FakeDiscord) -> None:
+    guild = fake.add_guild("Farm")
+    open_, closed = fake.add_channel(guild, "ops"), fake.add_channel(guild, "secret")
+    guild.deny(closed, "send_messages")
+    places = [
+        Place("discord", str(guild.id), str(open_.id)),
+        Place("discord", str(guild.id), str(closed.id)),
+        Place("discord", str(guild.id), "404"),
+        Place("discord", "404", "405"),
+    ]
+
+    found = await look(settings_for(fake), admin_channels=places)
+
+    assert about(found, "may write in the admin channel #ops").good
+    assert [each.good for each in found[-3:]] == [False] * 3
+    assert "no such channel" in found[-2].text
+    assert "not in that server" in found[-1].text

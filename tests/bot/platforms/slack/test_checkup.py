@@ -16,6 +16,7 @@ from bot.checks import Check
 from bot.platforms.slack.checkup import look
 from bot.platforms.slack.oauth import BOT_SCOPES
 from bot.platforms.slack.settings import SlackSettings
+from bot.values import Place
 from tests.fakes.slack.server import FakeSlack
 
 MANIFEST = Path(__file__).parents[4] / "deploy" / "slack-manifest.yaml"
@@ -290,3 +291,17 @@ async def test_slack_that_does_not_answer_is_left_after_a_while(slack: FakeSlack
     assert found.good is False
     assert "did not answer within 1.5 s" in found.text
     assert "`slack.api_url`" in found.text
+
+
+async def test_an_admin_channel_that_cannot_be_written_is_named(slack: FakeSlack) -> None:
+    slack.use_manifest(yaml.safe_load(MANIFEST.read_text("utf-8")))
+    inside = slack.add_channel("ops")
+    outside = slack.add_channel("elsewhere", bot=False)
+    places = [Place("slack", slack.team.id, each) for each in (inside.id, outside.id, "C0GONE")]
+
+    found = await look(settings_for(slack), admin_channels=places)
+
+    lines = [each for each in found if "admin_channel" in each.text or "admin channel" in each.text]
+    assert [each.good for each in lines] == [True, False, False]
+    assert "invite it there" in lines[1].text
+    assert "channel_not_found" in lines[2].text
