@@ -36,6 +36,7 @@ from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.progress_notices import ProgressNotices
 from bot.conversations.retention import Retention
+from bot.conversations.rights import Memberships, RightsDirectory
 from bot.conversations.sharing import ConversationSettings
 from bot.conversations.spending_notices import SpendingNotices
 from bot.conversations.undo import Undo
@@ -55,6 +56,7 @@ from bot.events import (
 )
 from bot.models.catalog import Models
 from bot.platforms.base import Outlet
+from bot.rights.settings import RolesSettings
 from bot.running import Bot
 from bot.spending.ledger import Ledger
 from bot.spending.settings import SpendingSettings
@@ -164,6 +166,9 @@ async def open_bot(
             restarts=restarts,
             active_runs=active_runs,
             active_turns=active_turns,
+            directory=RightsDirectory(
+                current.live(RolesSettings), Memberships(outlets, now), registry.expand
+            ),
             worker_id=worker_id,
             now=now,
         )
@@ -248,6 +253,7 @@ async def open_bot(
                 events=events,
                 say=notices.say,
                 now=now,
+                rights=base.directory.rights,
             ),
             database,
             tasks,
@@ -278,6 +284,7 @@ async def open_bot(
             agent=current.live(AgentSettings),
             sharing=sharing,
             now=now,
+            directory=base.directory,
         )
 
         # -- regular work

@@ -13,6 +13,7 @@ from bot.conversations.approvals import Approvals
 from bot.conversations.compaction import Compaction
 from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.place_offers import PlaceOffers
+from bot.conversations.rights import RightsDirectory
 from bot.conversations.sharing import ConversationSettings
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
@@ -48,6 +49,7 @@ class Foundation:
         outlets: The outlets by the name of their platform.
         active_runs: The runs at work in this process.
         active_turns: The turns at work in this process.
+        directory: Finds the roles and rights of users.
     """
 
     config: LiveConfig
@@ -63,6 +65,7 @@ class Foundation:
     restarts: Restarts
     active_runs: ActiveRuns
     active_turns: ActiveRuns
+    directory: RightsDirectory
     worker_id: str
     now: Clock
 
@@ -91,6 +94,7 @@ def runner_of(base: Foundation, endings: Endings, cards: Cards) -> Runner:
             servers_away=base.registry.unavailable,
             model_of=base.models.of_run,
             now=base.now,
+            rights=base.directory.rights,
         ),
         endings=endings,
         summaries=Summaries(
@@ -140,6 +144,7 @@ def manager_of(
         cards=cards,
         work=runner.work,
         now=base.now,
+        rights=base.directory.rights,
     )
 
 
@@ -187,4 +192,6 @@ def turns_of(base: Foundation, approvals: Approvals) -> Turns:
         restarts=base.restarts,
         worker_id=base.worker_id,
         now=base.now,
+        rights=base.directory.rights,
+        admitted=base.models.admitted,
     )

@@ -9,6 +9,7 @@ from bot.config.loading import remarks
 from bot.config.model import Config
 from bot.models.catalog import FAMILIES
 from bot.platforms.catalog import PLATFORMS
+from bot.rights.roles import GROUP_KINDS
 
 #: The pattern and the instruction for an account, by platform.
 _ID = {
@@ -36,7 +37,9 @@ def _people(config: Config) -> Iterator[str]:
         "access.admins": config.access.admins,
         "access.blocked": config.access.blocked,
         **{
-            f"access.place_admins.{server}": names
+            f"access.place_admins.{server}": [
+                name for name in names if not name.startswith(GROUP_KINDS)
+            ]
             for server, names in config.access.place_admins.items()
         },
         **{

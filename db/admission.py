@@ -1,6 +1,7 @@
 """Queries that admit runs: count, decide and insert within one `Database.admission`."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,9 @@ from db.rows import change
 from db.runs import COLUMNS, NEW_RUNS, RUNS, NewRun, Run
 from db.tables import subagent_runs as runs
 from db.tables import users
+
+#: Key of a run's metadata: the most runs of its owner at once, if the owner's rights lower that.
+MOST_RUNNING = "most_running"
 
 # Statements of the hot path are built once: building one costs more than running it.
 _MINE = runs.c.user_id == bindparam("b_user")
@@ -50,6 +54,7 @@ _CANDIDATES = (
         runs.c.number,
         runs.c.created_at,
         runs.c.ready_at,
+        runs.c.metadata.label("metadata"),
         users.c.last_admitted_at,
     )
     .join(users, users.c.id == runs.c.user_id)
@@ -111,7 +116,13 @@ async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
         last = admitted_at[row.user_id]
         return 1, last is not None, last or now, row.created_at, row.number
 
-    while free := [row for row in waiting if caps.admit(held[row.user_id], held.total())]:
+    def admits(row: Row[Any]) -> bool:
+        # A role may lower the cap of its members: see `bot.rights`.
+        most = row.metadata.get(MOST_RUNNING, caps.per_user)
+        mine = replace(caps, per_user=min(caps.per_user, most))
+        return mine.admit(held[row.user_id], held.total())
+
+    while free := [row for row in waiting if admits(row)]:
         row = min(free, key=order)
         waiting.remove(row)
         held[row.user_id] += 1

@@ -15,6 +15,7 @@ from bot.agent.messages import Media, Usage
 from bot.agent.subjects import Subjects
 from bot.changes import Cause
 from bot.errors import ToolError
+from bot.rights.effective import UNLIMITED_RIGHTS, Rights
 from bot.spending.pools import Payer
 from bot.values import Clock, Identity, Json, Place, Role
 
@@ -74,6 +75,10 @@ async def _nobody(_: str, __: str, ___: Sequence[str]) -> str:
     raise ToolError("Only a run can ask like this. Put your question into your answer.")
 
 
+async def _unlimited() -> Rights:
+    return UNLIMITED_RIGHTS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """The caller of a tool, its place and its piece of work. A tool trusts these and no argument.
@@ -103,6 +108,8 @@ class ToolContext:
         agreed: Whether the user agreed to this call.
         found: Receives the names of tools that the call found, which a model can then load.
         payer: The payer of the tool's own model requests; `None` for none.
+        rights: Returns the rights of the user in the place, as they are now; in a run within those
+            that applied at its spawn.
     """
 
     user: Identity
@@ -130,6 +137,7 @@ class ToolContext:
     agreed: bool = False
     found: Callable[[Sequence[str]], None] = lambda _: None
     payer: Payer | None = None
+    rights: Callable[[], Awaitable[Rights]] = _unlimited
 
     @property
     def spares_former(self) -> bool:

@@ -128,6 +128,17 @@ class SkillRegistry:
         tools = self.tools
         return frozenset(tool for name in names for tool in self._resolve_one(name, tools))
 
+    def expand(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the tools of these names as `resolve`, and all other names as they are."""
+        tools, found = self.tools, set[str]()
+        for name in names:
+            try:
+                found.update(self._resolve_one(name, tools))
+            except BadRequestError:
+                # A pattern, or a tool that is not there now.
+                found.add(name)
+        return frozenset(found)
+
     def place_tools(self) -> dict[str, Tool]:
         """Return the tools that read, at least in some calls, what everyone in a place may read."""
         tools = self.tools_for(is_subagent=False)

@@ -96,6 +96,7 @@ LINES = {
     "bot.platforms.slack.settings": 8,
     "bot.config.plaintext_secrets": 8,
     "bot.config.problems": 8,
+    "bot.rights": 8,
     "bot.run_texts": 8,
     "skills.shell.settings": 8,
     "skills.schedules.settings": 8,

@@ -109,6 +109,12 @@ class TokenBudget:
         self._aside = int(total * LAST_STEP_SHARE)
         self._most_aside = int(total * MOST_LAST_STEP_SHARE)
 
+    def lower(self, total: int) -> None:
+        """Lower the budget to this total, if it is higher."""
+        self.total = min(self.total, total)
+        self._most_aside = min(self._most_aside, int(self.total * MOST_LAST_STEP_SHARE))
+        self._aside = min(self._aside, max(self._most_aside, 1))
+
     @property
     def fraction(self) -> float:
         """The used share of the tokens for ordinary steps: 0 to 1, more when overspent."""

@@ -5,7 +5,7 @@ one list the last matching rule counts. Of several lists (the configuration's, t
 agent's own) the strictest decision counts, so an agent never gets more rights than its caller.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -137,8 +137,13 @@ class Permissions:
             ]
             if first is None and not harmless:
                 verdicts.append(Verdict(self.default, f"{on} changes something"))
-        strictest = max(verdicts, key=lambda each: _STRICTNESS[each.decision], default=_ALLOWED)
-        return _ALLOWED if strictest.decision is Decision.ALLOW else strictest
+        return strictest(verdicts)
+
+
+def strictest(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the strictest of some verdicts: deny beats ask beats allow, which none means."""
+    found = max(verdicts, key=lambda each: _STRICTNESS[each.decision], default=_ALLOWED)
+    return _ALLOWED if found.decision is Decision.ALLOW else found
 
 
 def _quoted(text: str) -> str:

@@ -16,6 +16,7 @@ from bot.disk import DiskSettings
 from bot.models.catalog import ModelSettings
 from bot.net.settings import FetchSettings
 from bot.platforms.catalog import PLATFORMS
+from bot.rights.settings import RolesSettings
 from bot.spending.settings import SpendingSettings
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
@@ -69,6 +70,9 @@ class CoreConfig(Settings):
 
     access: AccessSettings = AccessSettings()
     """The users who may talk to the bot, and its admins."""
+
+    roles: RolesSettings = RolesSettings()
+    """What everyone, a place and a role may use: docs/administration.md."""
 
     conversations: ConversationSettings = ConversationSettings()
     """The conversations in threads and channels: docs/threads.md."""

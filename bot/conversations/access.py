@@ -25,7 +25,8 @@ class AccessSettings(Settings):
 
     place_admins: dict[str, tuple[str, ...]] = Field({})
     """Admins of one server or workspace, who may see, stop and configure what began there:
-    `discord:SERVER` or `slack:WORKSPACE`, and people, written like admins. On Discord also
+    `discord:SERVER` or `slack:WORKSPACE`, and people, written like admins, or
+    `discord-role:SERVER:ROLE` or `slack-group:WORKSPACE:GROUP`. On Discord also
     `discord.admin_roles`.
     """
 

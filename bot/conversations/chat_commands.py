@@ -8,8 +8,10 @@ from bot.conversations.access import has_admin_powers
 from bot.conversations.command_lines import CommandSpec, CommandTable
 from bot.conversations.commands import CommandCall
 from bot.conversations.context_preview import imagined
+from bot.errors import NotAllowedError
 from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply
+from bot.rights.effective import model_names
 from bot.values import ConversationMode
 from db import commands as stored
 from db import conversations, grants, history, participants, renewal, turns, users
@@ -61,18 +63,27 @@ async def ask(_: CommandCall) -> CommandReply:
 async def model(call: CommandCall) -> CommandReply:
     """Show the models, or choose one for the conversation."""
     bot, caller, name = call.bot, call.caller, call.get("name")
+    rights = await bot.rights(caller.user, caller.place)
+
+    def refusal(model: str) -> str:
+        return rights.refusal("models", *model_names(*model.split("/", 1)))
+
     if not name:
         earlier = await bot.database.read(
             conversations.model_of, caller.conversation_id, caller.user
         )
-        chosen = bot.models.kept(earlier)
+        chosen = bot.models.kept(bot.models.admitted(earlier, rights))
         lines = [
-            f"- `{each}`" + " ← answers here" * (each == chosen) for each in bot.models.names()
+            f"- `{each}`" + " ← answers here" * (each == chosen)
+            for each in bot.models.names()
+            if not refusal(each)
         ]
         switch = f"`{call.typed('model NAME')}` switches."
         return CommandReply(text="\n".join(["**Models**", *lines, "", switch]))
     default = name.lower() in {"default", "reset"}
     chosen = bot.models.named("" if default else name)
+    if not default and (refused := refusal(chosen)):
+        raise NotAllowedError(f"{refused[:1].upper()}{refused[1:]}.")
     async with bot.database.transaction() as tx:
         await stored.apply(tx, caller.command_id, bot.now())
         await conversations.choose_model(

@@ -15,6 +15,7 @@ from bot.conversations.undo import Undo
 from bot.errors import BotError
 from bot.events import EventBus
 from bot.platforms.base import CommandReply, Overview
+from bot.rights.effective import Rights, RightsOf, unlimited
 from bot.subagents.active import ActiveRuns
 from bot.subagents.cards import card_of
 from bot.subagents.manager import SubagentManager
@@ -40,6 +41,13 @@ class SelectableModels(Protocol):
 
     def names(self) -> list[str]:
         """Return all models that may be chosen, the default first."""
+
+    def admitted(self, chosen: str, rights: Rights) -> str:
+        """Return the chosen model, or the first that the rights admit instead.
+
+        Raises:
+            NotAllowedError: The rights admit none.
+        """
 
 
 def rights_of(caller: Caller) -> Role:
@@ -99,6 +107,7 @@ class CommandRunner:
         copies: Sends copies of everything that is stored about a user.
         preview: Returns the parts of the input that a turn would begin with.
         say: Sends a text to a place, for all who read there: (place, user, text).
+        rights: Returns the rights of a user in a place.
     """
 
     table: CommandTable[ChatCommand]
@@ -114,6 +123,7 @@ class CommandRunner:
     events: EventBus
     say: Callable[[Place, Identity, str], None]
     now: Clock
+    rights: RightsOf = unlimited
 
     async def run(self, text: str, caller: Caller) -> CommandReply:
         """Carry out a command line such as `/subagents stop 1a2b`.

@@ -18,6 +18,7 @@ from bot.conversations.commands import ChatCommand
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.gaps import MARGIN, CatchUpSettings, quote
 from bot.conversations.inbound import TurnQueue, authorise
+from bot.conversations.rights import RightsDirectory
 from bot.conversations.sharing import ConversationSettings
 from bot.errors import NotAllowedError
 from bot.events import FilesDeleted
@@ -49,6 +50,7 @@ class Orchestrator:
 
     Attributes:
         turns: The turns at work in this process.
+        directory: Finds the roles and rights of users.
         agent: The settings of the main agent.
     """
 
@@ -63,6 +65,7 @@ class Orchestrator:
     agent: Live[AgentSettings]
     sharing: Live[ConversationSettings]
     now: Clock
+    directory: RightsDirectory
 
     @property
     def command_table(self) -> CommandTable[ChatCommand]:
@@ -73,7 +76,9 @@ class Orchestrator:
         """Receive a user's input: a message begins a turn, a command is answered at once."""
         incoming = replace(incoming, text=plain(incoming.text, limit=None).strip())
         try:
-            role = authorise(incoming.user, self.access(), incoming.place, admin=incoming.admin)
+            if incoming.groups is not None:
+                self.directory.note(incoming.user, incoming.place, incoming.groups)
+            role = await self._authorise(incoming.user, incoming.place, admin=incoming.admin)
         except NotAllowedError as error:
             return _refused(error)
         if incoming.said_at is None:
@@ -84,6 +89,23 @@ class Orchestrator:
         if reply is None or self.now() - incoming.said_at <= self.catch_up().quote_after:
             return reply
         return replace(reply, text=quote(incoming.text) + reply.text)
+
+    async def _authorise(self, user: Identity, place: Place, *, admin: bool) -> Role:
+        """Return the rights of a user who asks something in a place.
+
+        Raises:
+            NotAllowedError: The admins have blocked this user, or the user's role does not admit
+                the user here.
+        """
+        access = self.access()
+        role = authorise(user, access, place, admin=admin)
+        if role is Role.USER and await self.directory.is_among(
+            access.admins_at(place), user, place
+        ):
+            role = Role.ADMIN
+        if role is not Role.OPERATOR:
+            await self.directory.check(user, place)
+        return role
 
     async def _dispatch(self, incoming: Incoming, role: Role) -> CommandReply | None:
         """Pass a command, an answer or a message on; each is stored with its effect."""
@@ -135,7 +157,7 @@ class Orchestrator:
         """Store the answer of the owner or of an admin to a question."""
         place = place or Place(user.platform)
         try:
-            role = authorise(user, self.access(), place, admin=admin)
+            role = await self._authorise(user, place, admin=admin)
         except NotAllowedError as error:
             return _refused(error)
         answerer = Caller.of_user(user, role, place)

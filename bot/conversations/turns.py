@@ -31,6 +31,7 @@ from bot.events import AnnouncementDue, EventBus, TurnWaiting
 from bot.logs import bound
 from bot.models.base import Model, ToolDescription
 from bot.platforms.base import Outlet, ReplyStream
+from bot.rights.effective import Rights, RightsOf, unlimited
 from bot.spending.pools import Payer
 from bot.subagents.active import ActiveRuns, CancelReason, Restarts
 from bot.subagents.limits import SubagentSettings
@@ -55,6 +56,8 @@ class Turns:
         active: The turns at work in this process.
         main: Returns the provider and the model for the choice of a conversation, if any.
         runs: The settings of runs.
+        rights: Returns the rights of a user in a place, as they are now.
+        admitted: Returns the choice of a conversation, or another model that the rights admit.
     """
 
     database: Database
@@ -75,6 +78,8 @@ class Turns:
     restarts: Restarts
     worker_id: str
     now: Clock
+    rights: RightsOf = unlimited
+    admitted: Callable[[str, Rights], str] = lambda chosen, _: chosen
     outages: OutageNotices = field(default_factory=OutageNotices)
 
     async def work(self, turn_id: str) -> None:
@@ -182,7 +187,8 @@ class Turns:
 
     async def _ask_agent(self, turn: Turn, clock: WorkClock, reply: TurnReply) -> AgentResult:
         settings = self.settings()
-        model, name = self.main(turn.model)
+        rights = await self.rights(turn.user, turn.place)
+        model, name = self.main(self.admitted(turn.model, rights))
         beginning = await self.context.begin(turn)  # first: it waits for MCP servers after a start
         offer = await self.offers.at(turn.place)
         config = AgentConfig(
@@ -211,14 +217,17 @@ class Turns:
             permissions=self.permissions(),
             approved=Approved(1, again=turn.attempt > 1) if confirmed else None,
         )
-        around = self._agent_context(turn, clock, beginning)
+        around = self._agent_context(turn, clock, beginning, rights.role)
         agent = BaseAgent(config, model, toolbox, around, progress=reply.progress)
         messages = beginning.messages
         return await agent.run(
             messages, history=len(messages) - 1, on_text=reply.update if reply.stream else None
         )
 
-    def _agent_context(self, turn: Turn, clock: WorkClock, beginning: Beginning) -> AgentContext:
+    def _agent_context(
+        self, turn: Turn, clock: WorkClock, beginning: Beginning, role: str
+    ) -> AgentContext:
+        roles = (role,) if role else ()
         return AgentContext(
             journal=self._journal(turn),
             budget=TokenBudget(UNLIMITED),
@@ -239,7 +248,8 @@ class Turns:
                 shared=turn.shared,
                 others=beginning.others,
                 granted=beginning.granted,
-                payer=Payer(user=turn.user, place=turn.place, work_id=turn.id),
+                payer=Payer(user=turn.user, place=turn.place, work_id=turn.id, roles=roles),
+                rights=partial(self.rights, turn.user, turn.place),
             ),
             spent_before=usage_of(turn) + beginning.spent,
         )

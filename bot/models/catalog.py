@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from bot.agent.messages import Usage
 from bot.catalog.agents import AgentDefinition
-from bot.errors import BadRequestError
+from bot.errors import BadRequestError, NotAllowedError
 from bot.models.anthropic import anthropic_model
 from bot.models.anthropic_client import AnthropicSettings, Claude
 from bot.models.base import Model, ProviderSettings
@@ -24,6 +24,7 @@ from bot.models.offline import OfflineModel, OfflineSettings
 from bot.models.openai import OpenAISettings, openai_model
 from bot.models.prices import PINNED, VERSION, Prices, PriceSettings
 from bot.models.retrying import Patience, RetryingModel, RetrySettings
+from bot.rights.effective import Rights, model_names
 from bot.values import Settings
 
 log = logging.getLogger(__name__)
@@ -304,6 +305,23 @@ class Models:
         settings = self.settings
         choice = settings.choose(None, self.kept(chosen), settings.main)
         return self.of(choice), choice.model
+
+    def admitted(self, chosen: str, rights: Rights) -> str:
+        """Return the model chosen in a conversation, or the first that the rights admit instead.
+
+        Raises:
+            NotAllowedError: The rights admit none.
+        """
+        if not rights.levels:
+            return chosen
+        settings, refused = self.settings, ""
+        wanted = settings.choose(None, self.kept(chosen), settings.main)
+        for choice in dict.fromkeys((wanted, *settings.choices)):
+            why = rights.refusal("models", *model_names(choice.provider, choice.model))
+            if not why:
+                return str(choice)
+            refused = refused or why
+        raise NotAllowedError(f"{refused[:1].upper()}{refused[1:]}.")
 
     def choose_for_run(
         self, provider: str | None, model: str | None, definition: AgentDefinition

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from bot.platforms.messages import Attachment, Quoted
-from bot.platforms.reading import MessageReader
+from bot.platforms.reading import MemberReader, MessageReader
 from bot.values import Identity, Place, RunStatus, StepState, Stopper
 
 
@@ -26,6 +26,7 @@ class Incoming:
         said_at: The time of a message that was missed and fetched later.
         only_mention: The message mentions the bot and contains nothing else.
         search_token: The platform's permission to search for the user; empty for none.
+        groups: The user's roles and user groups there, as in `Membership`; `None` if unknown.
     """
 
     event_id: str
@@ -40,6 +41,7 @@ class Incoming:
     said_at: datetime | None = None
     only_mention: bool = False
     search_token: str = ""
+    groups: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +265,7 @@ def not_noted() -> None:
     """Ignore that a final state is shown: no process has to draw it again."""
 
 
-class Outlet(MessageReader, Protocol):
+class Outlet(MessageReader, MemberReader, Protocol):
     """Sends messages to the places of a platform, and reads there. A `worker` has outlets only."""
 
     platform: str

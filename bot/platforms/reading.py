@@ -1,4 +1,4 @@
-"""Defines the port that reads the messages of a platform, in the place of a talk and elsewhere."""
+"""Defines the ports that read messages and members of a platform."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -73,8 +73,38 @@ class MessageReader(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The membership of a user in a server or workspace.
+
+    Attributes:
+        present: The user is an active member there. For a place outside of servers: of any server
+            with the bot.
+        groups: The user's roles and user groups there, written like members in `roles.named`;
+            `None` if the bot may not read them.
+    """
+
+    present: bool = True
+    groups: frozenset[str] | None = frozenset()
+
+
+class MemberReader(Protocol):
+    """Reads the members of the servers and workspaces of one platform."""
+
+    async def membership(self, user: Identity, place: Place) -> Membership:
+        """Return the membership of a user in the server or workspace of a place.
+
+        Raises:
+            DeliveryError: It cannot be read now.
+        """
+
+
 class PlaceOnly:
-    """A reader of a platform without links to messages and without a search."""
+    """A reader of a platform without links to messages, without a search and without groups."""
+
+    async def membership(self, user: Identity, place: Place) -> Membership:
+        """Return that of a member without groups."""
+        return Membership()
 
     async def linked(self, link: str, request: ReadRequest) -> list[PastMessage]:
         """Refuse the link.

@@ -12,6 +12,7 @@ from bot.agent.sanitizer import stored
 from bot.conversations.access import is_operator, own_scope
 from bot.errors import BadRequestError, NotAllowedError, NotFoundError
 from bot.events import EventBus, RunSpawned
+from bot.rights.effective import UNLIMITED_RIGHTS, Rights, RightsOf, unlimited
 from bot.subagents import resuming
 from bot.subagents.active import ActiveRuns
 from bot.subagents.cards import Cards
@@ -25,6 +26,7 @@ from bot.subagents.requests import (
     CALLERS,
     OWN_WORKSPACE,
     PRIVATE,
+    RIGHTS,
     Caller,
     RunRequest,
     Spawned,
@@ -62,6 +64,7 @@ class SubagentManager:
     Attributes:
         settings: The caps on runs.
         work: Executes a run in place, for a delegated task whose caller waits.
+        rights: Returns the rights of a user in a place, which narrow the caps.
     """
 
     database: Database
@@ -75,6 +78,7 @@ class SubagentManager:
     cards: Cards
     work: Callable[[str], Awaitable[None]]
     now: Clock
+    rights: RightsOf = unlimited
 
     @property
     def longest_wait_seconds(self) -> float:
@@ -93,11 +97,13 @@ class SubagentManager:
 
         Raises:
             LimitReachedError: A cap refuses it.
-            NotAllowedError: Subagents are off, or the caller is a run that may not start runs.
+            NotAllowedError: Subagents are off, the caller is a run that may not start runs, or the
+                user may not use the agent or the model.
             BadRequestError: The request is invalid.
         """
-        self._guard(caller)
-        plan = self.planner.plan(request, caller, mode=mode)
+        rights = await self._rights(caller)
+        self._guard(caller, rights)
+        plan = self.planner.within(rights).plan(request, caller, mode=mode)
         async with self.database.admission() as tx:
             if caller.run_id is not None:
                 plan = replace(plan, run=await _within_parent(tx, plan.run, caller.run_id))
@@ -107,7 +113,7 @@ class SubagentManager:
                 known = await admission.identical_in_batch(tx, plan.run)
             if known is not None:
                 return await self._again(tx, known, plan)
-            spawned = await self._admit(tx, plan, may_queue=mode == "async")
+            spawned = await self._admit(tx, plan, rights, may_queue=mode == "async")
             for key, value in request.whiteboard.items():
                 await whiteboard.write(tx, spawned.run.id, stored(key), stored(value), self.now())
         self._publish(spawned.run, caller.user)
@@ -147,21 +153,24 @@ class SubagentManager:
             LimitReachedError: A cap refuses the new run.
             NotAllowedError: Subagents are off.
         """
-        self._guard(caller)
+        self._guard(caller, UNLIMITED_RIGHTS)
         before = await self.records.find(handle, caller, action="resume")
         resuming.check(before)
-        plan = self.planner.again(before, resuming.continuation_id(before.id))
         async with self.database.snapshot() as tx:
             owner = await users.get(tx, before.user_id)
             carried, flags = await resuming.carried(tx, before)
         if owner is None:
             raise LookupError(f"run {before.id} belongs to nobody")
+        now = await self.rights(owner.identity, before.place)
+        rights = Rights.of_json(before.metadata.get(RIGHTS)).within(now)
+        planner = self.planner.within(rights)
+        plan = planner.again(before, resuming.continuation_id(before.id))
         plan.run.metadata.update(flags)
         async with self.database.admission() as tx:
             known = await runs.get(tx, plan.run.id)
             if known is not None:
                 return await self._again(tx, known, plan)
-            spawned = await self._admit(tx, plan, may_queue=True)
+            spawned = await self._admit(tx, plan, rights, may_queue=True)
             await steps.carry(tx, spawned.run.id, carried, self.now())
             await whiteboard.copy(tx, before.id, spawned.run.id)
             await scratch.copy(tx, before.id, spawned.run.id)
@@ -169,13 +178,20 @@ class SubagentManager:
         self._publish(spawned.run, owner.identity)
         return spawned
 
-    def _guard(self, caller: Caller) -> None:
+    async def _rights(self, caller: Caller) -> Rights:
+        """Return the rights of a caller; those of a run within the rights that it was given."""
+        now = await self.rights(caller.user, caller.place)
+        if caller.run_id is None:
+            return now
+        parent = await self.database.read(runs.get, caller.run_id)
+        return Rights.of_json(parent.metadata.get(RIGHTS)).within(now) if parent else now
+
+    def _guard(self, caller: Caller, rights: Rights) -> None:
         """Refuse runs for a run that may not start any; such a run should not even see the tool."""
-        if not self.settings().enabled:
+        settings = rights.narrowed(self.settings())
+        if not settings.enabled:
             raise NotAllowedError("Subagents are switched off here (`subagents.enabled`).")
-        if caller.depth >= self.settings().max_depth or (
-            caller.run_id is not None and caller.depth == 0
-        ):
+        if caller.depth >= settings.max_depth or (caller.run_id is not None and caller.depth == 0):
             log.warning("Run %s tried to start a run", caller.run_id)
             raise NotAllowedError("A subagent cannot start subagents. Do the task yourself.")
 
@@ -185,8 +201,10 @@ class SubagentManager:
             position = await admission.queue_position(tx, run)
         return Spawned(run=run, position=position, notes=tuple(plan.notes), new=False)
 
-    async def _admit(self, tx: Transaction, plan: PlannedRun, *, may_queue: bool) -> Spawned:
-        now, settings = self.now(), self.settings()
+    async def _admit(
+        self, tx: Transaction, plan: PlannedRun, rights: Rights, *, may_queue: bool
+    ) -> Spawned:
+        now, settings = self.now(), rights.narrowed(self.settings())
         rate = settings.spawn_rate_limit if may_queue else settings.delegation_rate_limit
         window = now - timedelta(seconds=rate.window_seconds)
         usage = await admission.counts(tx, plan.run.user_id, window, mode=plan.run.mode)
@@ -307,7 +325,8 @@ class SubagentManager:
 
     async def usage(self, caller: Caller) -> UsageReport:
         """Return the user's usage and limits; for operators, with the number of all users."""
-        settings, user, now = self.settings(), caller.user.key, self.now()
+        rights = await self.rights(caller.user, caller.place)
+        settings, user, now = rights.narrowed(self.settings()), caller.user.key, self.now()
         window = now - timedelta(seconds=settings.spawn_rate_limit.window_seconds)
         delegating = now - timedelta(seconds=settings.delegation_rate_limit.window_seconds)
         async with self.database.snapshot() as tx:

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.agent.permissions import read_rules
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.catalog.agents import ANNOUNCE, PROGRESS, AgentDefinition, Agents, find
-from bot.errors import BadRequestError
+from bot.errors import BadRequestError, NotAllowedError
+from bot.rights.effective import UNLIMITED_RIGHTS, USER, Rights, model_names
 from bot.subagents.limits import SubagentSettings, clamp, spoken
 from bot.subagents.requests import (
     ASKED_MODEL,
@@ -18,12 +19,14 @@ from bot.subagents.requests import (
     NOTIFY_OF_RUN,
     ORIGINS,
     OWN_WORKSPACE,
+    RIGHTS,
     ROOT,
     WORDED,
     Caller,
     RunRequest,
 )
 from bot.values import Json, Live, derived_run_id, new_run_id
+from db.admission import MOST_RUNNING
 from db.runs import NewRun, Run
 
 MAX_TASK = 20_000
@@ -54,30 +57,41 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class RunPlanner:
-    """Turns requests into rows."""
+    """Turns requests into rows.
+
+    Attributes:
+        rights: The rights of the user for whom runs are planned.
+    """
 
     settings: Live[SubagentSettings]
     agents: Agents
     choose: Choose
     resolve: Resolve
     main_agent_only: Callable[[], frozenset[str]]
+    rights: Rights = UNLIMITED_RIGHTS
+
+    def within(self, rights: Rights) -> "RunPlanner":
+        """Return a planner for a user with these rights."""
+        return replace(self, settings=rights.narrowed(self.settings()), rights=rights)
 
     def plan(self, request: RunRequest, caller: Caller, *, mode: str) -> PlannedRun:
         """Return the row for a request.
 
         Raises:
             BadRequestError: The request is invalid; the text gives the valid form.
+            NotAllowedError: The user may not use the agent or the model.
         """
         task = plain(request.task, limit=None).strip()
         _check(task, request)
         definition, known = find(self.agents, request.agent)
-        provider, model = self.choose(request.provider, request.model, definition)
+        self._check_agent(definition)
+        provider, model = self._model(request.provider, request.model, definition)
         notes: list[str] = []
         if not known:
             notes.append(
                 f"There is no agent “{one_line(request.agent, 60)}”; `{definition.name}` took it."
             )
-        metadata = _metadata(request, definition, caller)
+        metadata = _metadata(request, definition, caller) | self._stored_rights()
         if (request.progress or definition.progress or self.settings().progress) == "worded":
             metadata[WORDED] = True
         wanted = request.token_budget or definition.token_budget
@@ -128,6 +142,7 @@ class RunPlanner:
             run_id: The id of the new run.
         """
         definition, _ = find(self.agents, run.agent)
+        self._check_agent(definition)
         notes: list[str] = []
         default = RunRequest(task=run.task)
         provider, model = self._model_again(run, definition, notes)
@@ -169,7 +184,9 @@ class RunPlanner:
             max_steps=run.max_steps,
             allowed_tools=None if allowed is None else sorted(allowed),
             blocked_tools=sorted({*run.blocked_tools, *self.resolve(definition.disallowed)}),
-            metadata=metadata | {CONTINUES: run.id, ROOT: run.metadata.get(ROOT) or run.id},
+            metadata=metadata
+            | self._stored_rights()
+            | {CONTINUES: run.id, ROOT: run.metadata.get(ROOT) or run.id},
             place=run.place,
         )
         return PlannedRun(again, notes)
@@ -184,13 +201,48 @@ class RunPlanner:
         """
         named, asked = run.metadata.get(ASKED_MODEL) or (None, None)
         try:
-            provider, model = self.choose(named, asked, definition)
-        except BadRequestError:
-            provider, model = self.choose(None, None, definition)
+            provider, model = self._model(named, asked, definition)
+        except (BadRequestError, NotAllowedError):
+            provider, model = self._model(None, None, definition)
         worked = run.model or model
         if model not in {worked, _VERSION.sub("", worked)}:
             notes.append(f"`{worked}` worked on it before; `{provider}/{model}` does now.")
         return provider, model
+
+    def _check_agent(self, definition: AgentDefinition) -> None:
+        if refused := self.rights.refusal("agents", definition.name):
+            raise NotAllowedError(f"{refused[:1].upper()}{refused[1:]}.")
+
+    def _model(
+        self, provider: str | None, model: str | None, definition: AgentDefinition
+    ) -> tuple[str, str]:
+        """Return provider and model of a run; if none is requested, one that the user may use.
+
+        Raises:
+            BadRequestError: No such model may be requested.
+            NotAllowedError: The user may not use the model.
+        """
+        chosen = self.choose(provider, model, definition)
+        refused = self.rights.refusal("models", *model_names(*chosen))
+        if not refused:
+            return chosen
+        for name in () if provider or model else self.rights.named_models:
+            try:
+                other = self.choose(None, name, definition)
+            except BadRequestError:
+                continue
+            if not self.rights.refusal("models", *model_names(*other)):
+                return other
+        raise NotAllowedError(f"{refused[:1].upper()}{refused[1:]}.")
+
+    def _stored_rights(self) -> Json:
+        """Return the metadata of a run with the rights that apply at its spawn."""
+        if not self.rights.levels and self.rights.role in {"", USER}:
+            return {}
+        return {
+            RIGHTS: self.rights.as_json,
+            MOST_RUNNING: self.settings().max_concurrent_per_user,
+        }
 
     def agent_meant(self, name: object) -> str:
         """Return the name of the agent that executes a run: `general` for an unknown one."""

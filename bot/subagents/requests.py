@@ -34,6 +34,8 @@ ASKED_MODEL = "asked_model"
 NOTIFY_OF_RUN = "notify"
 #: Notifications about a run: of its result, of its progress as well, or none.
 NOTIFY = ("done", "progress", "silent")
+#: Key of a run's metadata: the rights that applied at its spawn, as `Rights.as_json`.
+RIGHTS = "rights"
 #: Key of a run's metadata: the source of the token budget (`request`, `agent`, `cap`, `parent`).
 BUDGET_SOURCE = "budget_source"
 

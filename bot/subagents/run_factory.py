@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from bot.agent.base_agent import BaseAgent
@@ -20,6 +20,7 @@ from bot.agent.usage_columns import usage_of
 from bot.catalog.agents import Agents, find
 from bot.events import EventBus
 from bot.models.base import Model
+from bot.rights.effective import USER, Rights, RightsOf, unlimited
 from bot.spending.pools import Payer
 from bot.subagents.active import ActiveRun, RunAccount, RunInbox
 from bot.subagents.asking import OwnerQuestions
@@ -32,6 +33,7 @@ from bot.subagents.requests import (
     OTHERS,
     OWN_WORKSPACE,
     PRIVATE,
+    RIGHTS,
     ROOT,
     SHARED,
 )
@@ -66,6 +68,7 @@ class RunFactory:
         servers_away: Returns the unconnected MCP servers whose tools a run may use; waits for the
             connections after a start.
         model_of: Returns the model for the provider and the model name of a run's row.
+        rights: Returns the rights of a user in a place, as they are now.
     """
 
     database: Database
@@ -81,6 +84,7 @@ class RunFactory:
     servers_away: Callable[[Run], Awaitable[tuple[str, ...]]]
     model_of: Callable[[str, str], Model]
     now: Clock
+    rights: RightsOf = unlimited
 
     def agent(
         self,
@@ -97,34 +101,46 @@ class RunFactory:
         for rules in run.metadata.get("permissions", ()):
             permissions = permissions.within(read_rules(rules))
         approvals = definition.approvals or self.settings().approvals
+        stored = Rights.of_json(run.metadata.get(RIGHTS))
+        settings = stored.narrowed(self.settings())
+        budget = TokenBudget(run.token_budget)
+
+        async def rights() -> Rights:
+            # A lower limit counts from the next step, a higher one from the next run.
+            both = stored.within(await self.rights(owner, run.place))
+            budget.lower(int(both.cap("max_token_budget", run.token_budget)[0]))
+            return both
+
         toolbox = Toolbox(
-            self.tools_of(run),
+            (each for each in self.tools_of(run) if not stored.refusal("tools", each.name)),
             is_subagent=True,
             tasks=self.tasks,
             timeout_seconds=self.settings().tool_timeout_seconds,
             permissions=permissions.within(definition.permissions),
             gate=questions if approvals == "ask" else None,
         )
-        settings = self.agent_settings()
+        skills = (name for name in definition.skills if not stored.refusal("skills", name))
+        agent_settings = self.agent_settings()
         config = AgentConfig(
             prompt=run_prompt(
                 definition.prompt,
                 run.instructions,
                 tools=toolbox.names,
-                guide=self.guide_of(definition.skills, toolbox.names),
+                guide=self.guide_of(tuple(skills), toolbox.names),
             ),
             model=run.model or "",
             background=run.mode != "sync",
             effort=definition.effort,
             max_steps=run.max_steps,
-            max_tool_calls=self.settings().max_tool_calls_per_run,
-            max_response_tokens=settings.max_response_tokens,
-            context_tokens=settings.context_tokens,
-            tool_result_characters=settings.tool_result_characters,
+            max_tool_calls=settings.max_tool_calls_per_run,
+            max_response_tokens=agent_settings.max_response_tokens,
+            context_tokens=agent_settings.context_tokens,
+            tool_result_characters=agent_settings.tool_result_characters,
             user_hash=opaque(run.user_id),
         )
-        active.account = RunAccount(progress, TokenBudget(run.token_budget))
+        active.account = RunAccount(progress, budget)
         context = self._context(run, owner, active, active.account.budget, questions)
+        context = replace(context, caller=replace(context.caller, rights=rights))
         model = self.model_of(run.provider or "", config.model)
         return BaseAgent(config, model, toolbox, context, progress=progress)
 
@@ -262,7 +278,10 @@ def own_workspace(run: Run) -> str:
 def payer_of(run: Run, owner: Identity) -> Payer:
     """Return the payer of a run: its owner, with the runs that began it."""
     callers = run.metadata.get(CALLERS, ())
-    return Payer(user=owner, place=run.place, work_id=run.id, runs=(run.id, *callers))
+    role = Rights.of_json(run.metadata.get(RIGHTS)).role or USER
+    return Payer(
+        user=owner, place=run.place, work_id=run.id, runs=(run.id, *callers), roles=(role,)
+    )
 
 
 def opaque(user_id: str) -> str:

@@ -204,6 +204,26 @@ async def test_a_place_in_the_queue_counts_the_users_own_runs_before_it(
     assert (positions, after) == ([1, 2, 3], 2)
 
 
+async def test_a_role_lowers_the_cap_at_which_its_members_wait(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    await stored.person(alice)
+    await stored.person(bob)
+    first_run = await put(database, alice, clock, "running")
+    limited = await put(database, alice, clock)
+    async with database.transaction() as tx:
+        await runs.add_metadata(tx, limited, {admission.MOST_RUNNING: 1})
+    free = await put(database, bob, clock)
+
+    first = await promote(database, clock, per_user=3, everyone=9)
+    async with database.transaction() as tx:
+        await runs.finish(tx, first_run.id, {"status": "completed"}, attempt=None, now=clock())
+    later = await promote(database, clock, per_user=3, everyone=9)
+
+    assert [run.id for run in first] == [free.id]
+    assert [run.id for run in later] == [limited.id]
+
+
 @settings(max_examples=20)  # Each makes many transactions.
 @given(
     arrivals=st.lists(st.integers(0, 2), min_size=1, max_size=12),

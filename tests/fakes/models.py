@@ -1,6 +1,7 @@
 """Fake models to choose from."""
 
-from bot.errors import BadRequestError
+from bot.errors import BadRequestError, NotAllowedError
+from bot.rights.effective import Rights, model_names
 
 
 class FakeModels:
@@ -20,3 +21,10 @@ class FakeModels:
     def names(self) -> list[str]:
         """Return both."""
         return ["fake/large", "fake/small"]
+
+    def admitted(self, chosen: str, rights: Rights) -> str:
+        """Return what was chosen, or the first that the rights admit."""
+        for name in (self.kept(chosen), *self.names()):
+            if not rights.refusal("models", *model_names(*name.split("/", 1))):
+                return name
+        raise NotAllowedError("No model is left.")

@@ -21,7 +21,7 @@ from bot.platforms.base import (
     not_noted,
 )
 from bot.platforms.messages import PastMessage
-from bot.platforms.reading import NOT_FOUND, ReadRequest
+from bot.platforms.reading import NOT_FOUND, Membership, ReadRequest
 from bot.values import Identity, Place, RunStatus
 from tests.fakes.patience import PATIENCE_SECONDS, Pulse
 
@@ -115,6 +115,8 @@ class FakeOutlet:
         silent: `history` never returns.
         elsewhere: What stands in other places, by its link; for `linked` and `search`.
         requests: What was asked of other places, in order.
+        members: What is known of members, by server; the empty one is every other.
+        looked_up: Which members were looked up, and in which server.
         absent: The people who are not there: everything for them raises `NotPresentError`.
     """
 
@@ -138,6 +140,8 @@ class FakeOutlet:
         self.past: list[PastMessage] = []
         self.elsewhere: dict[str, list[PastMessage]] = {}
         self.requests: list[tuple[str, ReadRequest]] = []
+        self.members: dict[tuple[Identity, str], Membership] = {}
+        self.looked_up: list[tuple[Identity, str]] = []
         self.unreadable: DeliveryError | None = None
         self.silent = False
         self._failures: defaultdict[Kind, deque[_Failure]] = defaultdict(deque)
@@ -145,6 +149,14 @@ class FakeOutlet:
         self.until = self._pulse.until
 
     # --- the port -------------------------------------------------------------------------------
+
+    async def membership(self, user: Identity, place: Place) -> Membership:
+        """Return what the test says of a member, of every server alike or of one."""
+        self.looked_up.append((user, place.workspace))
+        if self.unreadable is not None:
+            raise self.unreadable
+        there = self.members.get((user, place.workspace))
+        return there or self.members.get((user, ""), Membership())
 
     async def acknowledge(self, place: Place) -> None:
         """Remember the place."""

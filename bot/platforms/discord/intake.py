@@ -274,7 +274,8 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
             # A thread that is opened for a message has the message's id.
             place = replace(place, thread=message_id)
         place = replace(place, message=message_id)
-        incoming = replace(incoming, place=place, admin=access.is_admin(user))
+        groups = access.groups(user, place)
+        incoming = replace(incoming, place=place, admin=access.is_admin(user), groups=groups)
         return replace(message, incoming=incoming), None
 
     async def _author(self, account: str, guild_id: int | None) -> DiscordUser:

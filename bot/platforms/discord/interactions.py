@@ -47,6 +47,7 @@ class AdmittedInteraction:
         interaction: A command, a click or a submitted form.
         inbound: Receives the command or the answer.
         admin: Whether a role makes the user an admin in this place.
+        groups: The user's roles, as in `Incoming`.
         expired: Whether Discord no longer accepts answers that only the user sees.
         shared: Whether another process, or an earlier attempt, has acknowledged the interaction.
     """
@@ -56,6 +57,7 @@ class AdmittedInteraction:
     user: Identity
     place: Place
     admin: bool
+    groups: frozenset[str] | None = None
     expired: bool = False
     shared: bool = False
 
@@ -102,6 +104,7 @@ def admitted_interaction(
         user=identity_of(user.account),
         place=place,
         admin=client.access.is_admin(user),
+        groups=client.access.groups(user, place),
     )
 
 
@@ -124,6 +127,7 @@ async def carry_out(
             place=admitted.place,
             text=text,
             admin=admitted.admin,
+            groups=admitted.groups,
         )
         asked = outcome(admitted.inbound.receive(incoming), f"interaction {interaction.id}")
         reply = await stored_reply(admitted, asked, thinking=True)

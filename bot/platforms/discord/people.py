@@ -1,5 +1,6 @@
 """Identities, places and access checks on Discord."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import discord
@@ -37,6 +38,11 @@ def user_of(user: discord.abc.User) -> DiscordUser:
     """Return a user's account and roles in the server of the event."""
     roles = user.roles if isinstance(user, discord.Member) else []
     return DiscordUser(account=str(user.id), roles=frozenset(str(role.id) for role in roles))
+
+
+def groups_of(roles: Iterable[str], guild: str) -> frozenset[str]:
+    """Return roles of a server as members of the bot's roles name them."""
+    return frozenset(f"discord-role:{guild}:{role}" for role in roles)
 
 
 def place_of(channel: object, guild_id: int | None) -> tuple[Place, str]:
@@ -87,6 +93,12 @@ class DiscordAccessPolicy(Deduplicator):
         if user.account in settings.users or user.roles & set(settings.roles):
             return None
         return AccessRefusal(ROLES_UNKNOWN if settings.roles and not place.workspace else NOT_YOU)
+
+    def groups(self, user: DiscordUser, place: Place) -> frozenset[str] | None:
+        """Return the user's roles in a server as `Membership` names them; `None` elsewhere."""
+        if not place.workspace or not user.roles:
+            return None
+        return groups_of(user.roles, place.workspace)
 
     def is_admin(self, user: DiscordUser) -> bool:
         """Return True if a role makes the user an admin in the server of the event."""

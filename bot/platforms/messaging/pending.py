@@ -20,7 +20,7 @@ from bot.platforms.base import (
     not_noted,
 )
 from bot.platforms.messages import PastMessage
-from bot.platforms.reading import ReadRequest
+from bot.platforms.reading import Membership, ReadRequest
 from bot.values import Identity, Place
 
 NOT_OPEN = "That platform cannot be reached yet; I try again later."
@@ -54,6 +54,14 @@ class PendingOutlet:
         """
         outlet = await asyncio.shield(self._outlet)
         return await outlet.ask(confirmation)
+
+    async def membership(self, user: Identity, place: Place) -> Membership:
+        """Refuse, since no member can be read yet.
+
+        Raises:
+            DeliveryError: Always.
+        """
+        raise DeliveryError(NOT_OPEN)
 
     async def acknowledge(self, place: Place) -> None:
         """Do nothing."""

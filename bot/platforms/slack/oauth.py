@@ -54,6 +54,7 @@ SCOPES = {
     "mpim:read": "to know who reads a group conversation before it reads a linked message",
     "reactions:write": "to acknowledge messages with 👀, and to show with ✅ what it has read",
     "search:read.public": "to search public channels for the user who asks",
+    "usergroups:read": "to know the roles of users, where they depend on user groups",
     "users:read": "to know the names of users, and who is a guest",
 }
 #: The exact scopes of `deploy/slack-manifest.yaml` and of installations.

@@ -24,12 +24,13 @@ from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.recent import Recent
 from bot.platforms.messaging.texts import KEPT, decision
-from bot.platforms.reading import ReadRequest
+from bot.platforms.reading import Membership, ReadRequest
 from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.answers import PrivateAnswers
 from bot.platforms.slack.budget import WorkspaceBudgets
 from bot.platforms.slack.clients import Clients
 from bot.platforms.slack.live import SlackCard, SlackMessage, SlackReply, Tempo
+from bot.platforms.slack.members import SlackMembers
 from bot.platforms.slack.messages import History
 from bot.platforms.slack.people import Names, SlackUser
 from bot.platforms.slack.reading import SlackReader
@@ -101,10 +102,19 @@ class SlackOutlet(MessagingOutlet):
         self._questions: Recent[str, ShownQuestion | None] = Recent(QUESTIONS_KEPT)
         self.names = Names(self.sender)
         self.reader = History(clients, self.sender, self.names, settings().api_url)
+        self._members = SlackMembers(self.sender)
         self._elsewhere = SlackReader(clients, self.sender, self.reader, self.names, settings)
         self.status = Status(self.sender, tasks, refresh_seconds=tempo.refresh_seconds)
         self._tasks = tasks
         super().__init__(NOWHERE)
+
+    async def membership(self, user: Identity, place: Place) -> Membership:
+        """Return the membership of a user in the workspace of a place.
+
+        Raises:
+            DeliveryError: Slack does not answer.
+        """
+        return await self._members.membership(user, place)
 
     # -- acknowledgements and status -------------------------------------------------------------
 

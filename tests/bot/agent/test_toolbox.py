@@ -21,7 +21,9 @@ from bot.agent.toolbox import (
     Toolbox,
     may_have_run,
 )
-from bot.errors import BotError, LimitReachedError
+from bot.errors import BotError, LimitReachedError, NotAllowedError
+from bot.rights.effective import Rights
+from bot.rights.settings import RoleSettings
 from bot.tasks import Tasks
 from bot.values import Json
 from skills.base import Effects, Tool, ToolContext, ToolError, tool
@@ -510,3 +512,55 @@ async def test_time_that_stands_still_is_not_used_up(tasks: Tasks) -> None:
         result = await box.call(call("wait", "id"), caller(), left=left)
 
     assert result.text == "Done."
+
+
+# -- the rights of the user ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("role", "tool_name", "arguments", "refusal"),
+    [
+        ({"tools": ["look"]}, "look", {}, ""),
+        ({"tools": []}, "look", {}, "the role `guest` does not include the tool `look`"),
+        ({"denied_tools": ["lo*"]}, "look", {}, "the role `guest` does not include the tool"),
+        (
+            {"permissions": {"look": "deny"}},
+            "look",
+            {},
+            "the rule `look: deny` of the role",
+        ),
+        ({"skills": ["forms"]}, "skill_read", {"name": "forms"}, ""),
+        ({"skills": []}, "skill_read", {"name": "forms"}, "the skill `forms`"),
+        ({"skills": []}, "skill_read", {}, ""),
+    ],
+)
+@pytest.mark.parametrize("is_subagent", [True, False])
+async def test_a_call_is_refused_that_the_role_of_the_user_does_not_include(
+    tasks: Tasks, role: Json, tool_name: str, arguments: Json, refusal: str, is_subagent: bool
+) -> None:
+    level = RoleSettings.model_validate(role).level("roles.named.guest", "the role `guest`")
+    made = a_tool(tool_name, lambda *_: asyncio.sleep(0, "seen"))
+    tools = Box(tasks, is_subagent=is_subagent).of(made)
+
+    async def rights() -> Rights:
+        return Rights((level,), "guest")
+
+    result = await tools.call(
+        ToolCall("id", tool_name, arguments), replace(caller(), rights=rights)
+    )
+
+    assert tools.names == (tool_name,)
+    assert result.failed is bool(refusal)
+    assert (refusal or "seen") in result.text
+
+
+async def test_a_call_is_refused_while_the_role_of_the_user_is_unknown(tasks: Tasks) -> None:
+    tools = Box(tasks).of(a_tool("look", lambda *_: asyncio.sleep(0, "seen")))
+
+    async def rights() -> Rights:
+        raise NotAllowedError("I cannot check your role here at the moment.")
+
+    result = await tools.call(call("look", "id"), replace(caller(), rights=rights))
+
+    text = "Permission denied: I cannot check your role here at the moment."
+    assert (result.failed, result.text) == (True, text)

@@ -15,10 +15,12 @@ from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
+from bot.conversations.rights import Memberships, RightsDirectory
 from bot.conversations.sharing import ConversationSettings
 from bot.disk import DiskReserve
 from bot.events import EventBus
 from bot.platforms.base import Incoming
+from bot.rights.settings import RolesSettings
 from bot.subagents.active import ActiveRuns
 from bot.tasks import Tasks
 from bot.values import Identity, Place, new_run_id
@@ -55,6 +57,11 @@ class Process:
         self.orchestrator = Orchestrator(
             database=self.database,
             access=AccessSettings(),
+            directory=RightsDirectory(
+                RolesSettings(),
+                Memberships({self.outlet.platform: self.outlet}, self.clock),
+                frozenset,
+            ),
             commands=DurableCommands(
                 database=self.database,
                 runner=command_runner(office, turns=turns),

@@ -18,6 +18,7 @@ from bot.errors import NotAllowedError
 from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply
 from bot.platforms.messages import Attachment, PastMessage, Quoted
+from bot.rights.settings import RolesSettings
 from bot.values import Identity, Place, Role
 from db import conversations as conversation_queries
 from db import outbox, run_questions
@@ -695,3 +696,42 @@ async def test_a_message_that_was_read_above_before_it_arrives_is_kept_once(
         assert await process.orchestrator.overhear(said)
 
         assert await Stored(process.database, clock).count(messages) == 2
+
+
+async def test_the_roles_of_an_event_admit_its_user_or_refuse_them(
+    process: Process, alice: Identity
+) -> None:
+    roles = {"named": {"lead": {"members": ["discord-role:70010:60010"]}, "guest": {"places": []}}}
+    settings = RolesSettings.model_validate(roles | {"default": "guest"})
+    place = Place("discord", "70010", "room")
+    directory = replace(process.orchestrator.directory, settings=settings)
+    orchestrator = replace(process.orchestrator, directory=directory)
+    said = replace(message(alice, "Hello"), place=place)
+    lead = frozenset({"discord-role:70010:60010"})
+
+    admitted = await orchestrator.receive(replace(said, groups=lead))
+    refused = await orchestrator.receive(replace(said, event_id="2", groups=frozenset()))
+    click = await orchestrator.answer(alice, "0" * 32, choice="yes", place=place)
+
+    text = "The role `guest` may not use this bot here. Ask an operator of this bot."
+    assert admitted is None
+    assert refused is not None
+    assert (refused.text, click.text) == (text, text)
+    assert len(await process.started_turns()) == 1
+
+
+async def test_an_admin_of_a_server_by_a_role_of_the_platform_is_one_there(
+    process: Process, alice: Identity
+) -> None:
+    lead = "discord-role:70010:60010"
+    access = AccessSettings(place_admins={"discord:70010": (lead,)})
+    orchestrator = replace(process.orchestrator, access=access)
+    here, there = Place("discord", "70010", "room"), Place("discord", "70020", "room")
+    said = replace(message(alice, "/subagents list all"), place=here, groups=frozenset({lead}))
+
+    listed = await orchestrator.receive(said)
+    refused = await orchestrator.receive(replace(said, place=there, event_id="2"))
+
+    assert listed is not None
+    assert refused is not None
+    assert (listed.failed, refused.failed) == (False, True)

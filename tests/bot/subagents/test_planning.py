@@ -7,7 +7,9 @@ from typing import Any, Literal
 import pytest
 
 from bot.catalog.agents import AgentDefinition
-from bot.errors import BadRequestError
+from bot.errors import BadRequestError, NotAllowedError
+from bot.rights.effective import Rights
+from bot.rights.settings import RoleSettings
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.planning import MAX_TASK, PlannedRun, RunPlanner, label_for
 from bot.subagents.requests import BUDGET_SOURCE, WORDED, Caller, RunRequest
@@ -355,3 +357,48 @@ def test_a_run_is_called_by_its_label_or_by_the_first_words_of_its_task(
     label: str, task: str, said: str
 ) -> None:
     assert label_for(label, task) == said
+
+
+# -- the rights of the user ------------------------------------------------------------------------
+
+
+def limited(**lists: Any) -> Rights:
+    settings = RoleSettings.model_validate(lists)
+    return Rights((settings.level("roles.named.guest", "the role `guest`"),), "guest")
+
+
+@pytest.mark.parametrize(
+    ("rights", "request_", "refusal"),
+    [
+        ({"agents": []}, {}, "The role `guest` does not include the agent `general`; an operator"),
+        ({"agents": ["reader"]}, {"agent": "general"}, "the agent `general`"),
+        ({"denied_agents": ["*"]}, {"agent": "reader"}, "the agent `reader`"),
+        ({"models": []}, {}, "the model `offline/demo`"),
+        ({"models": ["small"]}, {"model": "big"}, "the model `offline/big`"),
+        ({"denied_models": ["offline/*"]}, {}, "the model `offline/demo`"),
+    ],
+)
+def test_what_a_role_does_not_include_is_refused_and_the_role_named(
+    caller: Caller, rights: Json, request_: Json, refusal: str
+) -> None:
+    with pytest.raises(NotAllowedError, match=refusal):
+        plan(caller, by=planner().within(limited(**rights)), **request_)
+
+
+def test_without_a_wish_the_first_model_answers_that_the_role_names(caller: Caller) -> None:
+    made = plan(caller, by=planner().within(limited(models=["small", "tiny"])))
+
+    assert (made.run.provider, made.run.model) == ("offline", "small")
+
+
+def test_a_run_is_clamped_to_the_limits_of_the_role_and_stores_what_applied(caller: Caller) -> None:
+    limits = {"max_token_budget": 2_000, "max_timeout_minutes": 1, "max_concurrent_per_user": 1}
+    rights = limited(limits=limits, tools=["web_fetch"])
+
+    made = plan(caller, by=planner().within(rights), token_budget=90_000)
+
+    assert (made.run.token_budget, made.run.timeout_ms) == (2_000, 60_000)
+    assert made.notes == ["You asked for 90,000 tokens; a run gets 2,000 at most."]
+    assert Rights.of_json(made.run.metadata["rights"]) == rights
+    assert made.run.metadata["most_running"] == 1
+    assert "rights" not in plan(caller).run.metadata

@@ -31,6 +31,7 @@ class Rooms:
             "reactions.add": self.react,
             "reactions.remove": self.unreact,
             "team.info": self.team,
+            "usergroups.list": self.groups,
             "users.conversations": self.joined,
             "users.info": self.user,
             "users.list": self.users,
@@ -151,6 +152,16 @@ class Rooms:
         team = self.world.teams.get(str(ask.args.get("team_id") or ask.team.id))
         found = [user.to_json() for user in self.world.users.values() if user.team is team]
         return _page(found, ask, usual=200, name="members")
+
+    def groups(self, ask: Ask) -> Json:
+        """Return the user groups, with their members if they are wanted."""
+        found = [
+            {"id": id_, "team_id": ask.team.id, "handle": id_.lower(), "date_delete": 0}
+            | ({"users": sorted(members)} if ask.flag("include_users") else {})
+            for (team, id_), members in self.world.group_members.items()
+            if team == ask.team.id
+        ]
+        return {"usergroups": found}
 
     def search(self, ask: Ask) -> Json:
         """Search the public channels for the user whose message brought the token."""

@@ -35,6 +35,7 @@ _SCOPES = {
     "files.info": ("files:read",),
     "reactions": ("reactions:write",),
     "team.info": ("team:read",),
+    "usergroups": ("usergroups:read",),
     "users": ("users:read",),
 }
 

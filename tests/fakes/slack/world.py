@@ -29,6 +29,7 @@ SCOPES = (
     "mpim:read",
     "reactions:write",
     "search:read.public",
+    "usergroups:read",
     "users:read",
 )
 
@@ -44,6 +45,8 @@ class World:
         self.grants: dict[str, Grant] = {}
         self.ephemerals: list[Message] = []
         self.groups: dict[str, str] = {}
+        #: The ids of the members of each user group, by the ids of its team and its own.
+        self.group_members: dict[tuple[str, str], set[str]] = {}
         self.user_names: dict[str, str] = {}
         self.most_history = 1_000
         self.names = Names(self.user_names, self.groups)

@@ -1,0 +1,146 @@
+"""Looks up the rights of users: their memberships, their roles, and what applies in a place."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from bot.errors import DeliveryError, NotAllowedError
+from bot.platforms.base import Outlet
+from bot.platforms.reading import Membership
+from bot.rights.effective import Rights
+from bot.rights.roles import GROUP_KINDS, Expand, asks_for_groups, rights_of, role_of
+from bot.rights.settings import RolesSettings
+from bot.values import Clock, Identity, Live, Place
+
+log = logging.getLogger(__name__)
+
+#: Time for which a membership is used without asking again, and for which it is used when the
+#: platform does not answer.
+FRESH, USABLE = timedelta(minutes=2), timedelta(minutes=5)
+#: Timeout of a lookup, in seconds.
+ASK_SECONDS = 5.0
+#: Most memberships that a process holds.
+MOST_HELD = 10_000
+UNKNOWN = "I cannot check your role here at the moment. Try again in a minute."
+UNREADABLE = (
+    "I may not read the user groups here, so I cannot check your role. Ask an operator of this bot."
+)
+NOT_HERE = "The role `{role}` may not use this bot here. Ask an operator of this bot."
+
+#: A user in a server or workspace.
+_Key = tuple[Identity, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Memberships:
+    """Reads the memberships of users from their platforms, and holds them for a short time."""
+
+    outlets: Mapping[str, Outlet]
+    now: Clock
+    _held: dict[_Key, tuple[Membership, datetime]] = field(default_factory=dict)
+
+    async def of(self, user: Identity, place: Place) -> Membership:
+        """Return the membership of a user in the server or workspace of a place.
+
+        Raises:
+            NotAllowedError: The platform does not answer, and did not for `USABLE`.
+        """
+        key = _key(user, place)
+        held, read_at = self._held.get(key, (None, None))
+        now = self.now()
+        if held is not None and read_at is not None and now - read_at < FRESH:
+            return held
+        outlet = self.outlets.get(place.platform)
+        if outlet is None:
+            raise NotAllowedError(UNKNOWN)
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                found = await outlet.membership(user, place)
+        except (DeliveryError, TimeoutError) as error:
+            log.warning("The membership of %s is unknown: %s", user.key, error or "no answer")
+            if held is not None and read_at is not None and now - read_at < USABLE:
+                return held
+            raise NotAllowedError(UNKNOWN) from error
+        self.note(user, place, found)
+        return found
+
+    def note(self, user: Identity, place: Place, membership: Membership) -> None:
+        """Hold a membership that an event of the platform has told."""
+        if len(self._held) >= MOST_HELD:
+            self._held.clear()
+        self._held[_key(user, place)] = (membership, self.now())
+
+
+def _key(user: Identity, place: Place) -> _Key:
+    # A user of another company is a member of single channels.
+    stranger = user.workspace not in {"", *place.workspace.split(".")}
+    return (user, place.platform, place.workspace, place.channel * stranger)
+
+
+@dataclass(frozen=True, slots=True)
+class RightsDirectory:
+    """Finds the roles and the rights of users as they are now.
+
+    Attributes:
+        settings: The roles.
+        expand: Returns the tools that a list of tools, patterns and skills names.
+    """
+
+    settings: Live[RolesSettings]
+    memberships: Memberships
+    expand: Expand
+
+    def note(self, user: Identity, place: Place, groups: frozenset[str]) -> None:
+        """Hold the groups of a user that an event of the platform has named."""
+        self.memberships.note(user, place, Membership(groups=groups))
+
+    async def is_among(self, members: Collection[str], user: Identity, place: Place) -> bool:
+        """Return True if a user belongs to one of the roles or user groups among these members."""
+        if not any(each.startswith(GROUP_KINDS) for each in members):
+            return False
+        try:
+            return not (await self._groups(user, place)).isdisjoint(members)
+        except NotAllowedError:
+            return False
+
+    async def role_of(self, user: Identity, place: Place) -> str:
+        """Return the name of the role of a user in a place.
+
+        Raises:
+            NotAllowedError: The role depends on the platform, which does not answer.
+        """
+        settings = self.settings()
+        groups: frozenset[str] = frozenset()
+        if asks_for_groups(settings, place):
+            groups = await self._groups(user, place)
+        return role_of(settings, user, place, groups)
+
+    async def _groups(self, user: Identity, place: Place) -> frozenset[str]:
+        groups = (await self.memberships.of(user, place)).groups
+        if groups is None:
+            raise NotAllowedError(UNREADABLE)
+        return groups
+
+    async def rights(self, user: Identity, place: Place) -> Rights:
+        """Return the rights of a user in a place.
+
+        Raises:
+            NotAllowedError: The role depends on the platform, which does not answer.
+        """
+        return rights_of(self.settings(), await self.role_of(user, place), place, self.expand)
+
+    async def check(self, user: Identity, place: Place) -> None:
+        """Check that a user may use the bot in a place.
+
+        Raises:
+            NotAllowedError: The user's role may not; or the platform does not answer.
+        """
+        settings = self.settings()
+        if all(role.places is None for role in settings.named.values()):
+            return
+        name = await self.role_of(user, place)
+        role = settings.named.get(name)
+        if role is not None and not role.admits(place):
+            raise NotAllowedError(NOT_HERE.format(role=name))

@@ -1,0 +1,59 @@
+"""Reads the membership and the roles of users in servers."""
+
+from dataclasses import dataclass
+
+import discord
+
+from bot.errors import DeliveryError
+from bot.platforms.discord.people import groups_of
+from bot.platforms.discord.sending import Sender
+from bot.platforms.reading import Membership
+from bot.values import Identity, Place
+
+#: Most servers in which a user without one is looked for.
+MOST_SERVERS = 200
+ABSENT = Membership(present=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordMembers:
+    """Reads members one by one, which needs no intent and no connection to the gateway.
+
+    Attributes:
+        client: A logged-in client.
+    """
+
+    client: discord.Client
+    sender: Sender
+
+    async def membership(self, user: Identity, place: Place) -> Membership:
+        """Return the membership of a user in a server; for no server, in any of the bot's.
+
+        Raises:
+            DeliveryError: Discord does not answer.
+        """
+        if place.workspace:
+            return await self._in(place.workspace, user)
+        for guild in await self._servers():
+            found = await self._in(guild, user)
+            if found.present:
+                return Membership()
+        return ABSENT
+
+    async def _servers(self) -> list[str]:
+        if known := self.client.guilds:
+            return [str(guild.id) for guild in known[:MOST_SERVERS]]
+        found = await self.sender.ask(lambda: self.client.http.get_guilds(limit=MOST_SERVERS))
+        return [str(guild["id"]) for guild in found]
+
+    async def _in(self, guild: str, user: Identity) -> Membership:
+        number, account = int(guild), int(user.account)
+        try:
+            member = await self.sender.ask(lambda: self.client.http.get_member(number, account))
+        except DeliveryError as error:
+            # Not a member, or the bot is no longer in the server.
+            if isinstance(error.__cause__, discord.NotFound | discord.Forbidden):
+                return ABSENT
+            raise
+        # Everyone in a server has the role of the server's id.
+        return Membership(groups=groups_of([*map(str, member["roles"]), guild], guild))

@@ -1,0 +1,203 @@
+"""The settings under `roles:`: what everyone, a place and a role may use."""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from bot.agent.permissions import read_rules
+from bot.errors import BadRequestError
+from bot.rights.effective import GUEST, NOUNS, USER, Kind, RightsLevel
+from bot.values import Place, Settings
+
+#: A server or workspace, or one of its channels.
+_PLACE = re.compile(
+    r"(discord:[0-9]{5,20}|slack:[TE][A-Z0-9]{2,20})(:[0-9]{5,20}|:[CGD][A-Z0-9]{2,20})?"
+)
+_MEMBER = re.compile(
+    r"(discord:[0-9]{5,21}|slack:[TE][A-Z0-9]{2,20}:[UW][A-Z0-9]{2,20}|terminal:\S.{0,63})"
+    r"|(discord-role|discord-channel):[0-9]{5,20}:[0-9]{5,20}"
+    r"|slack-group:[TE][A-Z0-9]{2,20}:S[A-Z0-9]{2,20}"
+    r"|slack-channel:[TE][A-Z0-9]{2,20}:[CGD][A-Z0-9]{2,20}"
+    # Platforms of one's own, and of tests.
+    r"|(?!discord|slack|terminal)[a-z][a-z0-9_]{2,30}:\S{1,80}"
+)
+_ROLE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,29}")
+#: Where a role may be used, beside servers and channels.
+DIRECT = "direct"
+
+
+def _check_member(member: str) -> str:
+    if not _MEMBER.fullmatch(member):
+        raise ValueError(
+            f"{member[:60]!r} names no member: write an account as in `access.admins`, or "
+            "`discord-role:SERVER:ROLE`, `discord-channel:SERVER:CHANNEL`, "
+            "`slack-group:WORKSPACE:GROUP` or `slack-channel:WORKSPACE:CHANNEL`"
+        )
+    return member
+
+
+def _check_place(place: str) -> str:
+    if place not in {DIRECT, "terminal"} and not _PLACE.fullmatch(place):
+        raise ValueError(
+            f"{place[:60]!r} names no place: write `discord:SERVER` or `slack:WORKSPACE`, with "
+            "`:CHANNEL` for one channel, or `direct` for direct messages"
+        )
+    return place
+
+
+Member = Annotated[str, AfterValidator(_check_member)]
+PlaceName = Annotated[str, AfterValidator(_check_place)]
+
+
+class LimitSettings(Settings):
+    """Caps on runs that are lower than those of `subagents:`; absent: those."""
+
+    max_concurrent_per_user: int | None = Field(None, ge=1)
+    """Runs of one user at once."""
+
+    max_queued_per_user: int | None = Field(None, ge=0)
+    """Runs of one user that may wait for a slot."""
+
+    max_token_budget: int | None = Field(None, ge=1000)
+    """The most weighted tokens of a run."""
+
+    max_timeout_minutes: float | None = Field(None, gt=0)
+    """The most time of a run, in minutes."""
+
+    max_tool_calls_per_run: int | None = Field(None, ge=1)
+    """Tool calls of one run."""
+
+    max_depth: int | None = Field(None, ge=1, le=3)
+    """How deep runs may nest."""
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The caps that are set."""
+        return self.model_dump(exclude_none=True)
+
+
+class RightsSettings(Settings):
+    """What one level allows: an absent list allows everything, an empty one nothing."""
+
+    agents: tuple[str, ...] | None = None
+    """Subagents that may be started; null: all, []: none."""
+
+    models: tuple[str, ...] | None = None
+    """Models that may answer, such as claude-haiku-* or openai/*; null: all, []: none."""
+
+    tools: tuple[str, ...] | None = None
+    """Tools that may be called, by name, pattern or skill; null: all, []: none."""
+
+    skills: tuple[str, ...] | None = None
+    """Agent Skills that may be read; null: all, []: none."""
+
+    denied_agents: tuple[str, ...] = ()
+    """Subagents that may not be started."""
+
+    denied_models: tuple[str, ...] = ()
+    """Models that may not answer."""
+
+    denied_tools: tuple[str, ...] = ()
+    """Tools that may not be called."""
+
+    denied_skills: tuple[str, ...] = ()
+    """Agent Skills that may not be read."""
+
+    permissions: dict[str, str] = Field({})
+    """Rules for calls, as in `permissions.rules`; they only restrict."""
+
+    limits: LimitSettings = LimitSettings()
+    """Caps on runs, lower than those of `subagents:`."""
+
+    @field_validator("permissions")
+    @classmethod
+    def _can_be_read(cls, value: dict[str, str]) -> dict[str, str]:
+        try:
+            read_rules(value)
+        except BadRequestError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    def level(self, key: str, title: str) -> RightsLevel:
+        """Return the level of these rights."""
+        kinds: list[Kind] = list(NOUNS)
+        return RightsLevel(
+            key=key,
+            title=title,
+            allowed={kind: names for kind in kinds if (names := getattr(self, kind)) is not None},
+            denied={kind: names for kind in kinds if (names := getattr(self, f"denied_{kind}"))},
+            rules=read_rules(self.permissions),
+            limits=self.limits.given,
+        )
+
+
+class RoleSettings(RightsSettings):
+    """One role: its members, and what they may use."""
+
+    members: tuple[Member, ...] = ()
+    """Accounts as in `access.admins`, or `discord-role:SERVER:ROLE`,
+    `discord-channel:SERVER:CHANNEL`, `slack-group:WORKSPACE:GROUP`,
+    `slack-channel:WORKSPACE:CHANNEL`. A role of a platform counts only in its server or workspace.
+    """
+
+    places: tuple[PlaceName, ...] | None = None
+    """Where members may use the bot: `discord:SERVER`, `slack:WORKSPACE`, with `:CHANNEL` for one
+    channel, `direct` for direct messages; null: everywhere, []: nowhere.
+    """
+
+    def admits(self, place: Place) -> bool:
+        """Return True if members may use the bot in a place."""
+        return self.places is None or bool(set(self.places) & set(names_of(place)))
+
+
+class RolesSettings(Settings):
+    """Everything under `roles:`."""
+
+    default: str = USER
+    """The role of users who are members of no other."""
+
+    everyone: RightsSettings = RightsSettings()
+    """What may be used at all."""
+
+    places: dict[PlaceName, RightsSettings] = Field({})
+    """What may be used in a server, workspace or channel, by its name: `discord:SERVER`,
+    `slack:WORKSPACE`, or with `:CHANNEL`.
+    """
+
+    named: dict[str, RoleSettings] = Field({})
+    """The roles by name: `user`, `guest`, and your own. A user has the first whose members include
+    the user.
+    """
+
+    @model_validator(mode="after")
+    def _names_roles(self) -> "RolesSettings":
+        for name in self.named:
+            if not _ROLE_NAME.fullmatch(name):
+                raise ValueError(
+                    f"{name[:60]!r} cannot be the name of a role: take a-z, 0-9, - and _, at most "
+                    "30, beginning with a letter"
+                )
+        if self.default not in {USER, GUEST, *self.named}:
+            raise ValueError(
+                f"`roles.default` names {self.default[:60]!r}, which is no role; there are: "
+                f"{', '.join(sorted({USER, GUEST, *self.named}))}"
+            )
+        return self
+
+    def members(self) -> Iterator[str]:
+        """Yield the members of all roles."""
+        for role in self.named.values():
+            yield from role.members
+
+
+def names_of(place: Place) -> list[str]:
+    """Return the names of a place in the configuration, from the widest to the narrowest."""
+    if place.platform == "terminal":
+        return ["terminal"]
+    direct = place.channel.startswith("D") if place.platform == "slack" else not place.workspace
+    # A workspace of an organisation is named `E….T…`.
+    servers = [f"{place.platform}:{part}" for part in place.workspace.split(".") if part]
+    channels = [f"{server}:{place.channel}" for server in servers if place.channel]
+    return [*servers, *channels, *([DIRECT] if direct else [])]
