@@ -72,7 +72,7 @@ class CoreConfig(Settings):
     """The users who may talk to the bot, and its admins."""
 
     roles: RolesSettings = RolesSettings()
-    """What everyone, a place and a role may use: docs/administration.md."""
+    """The rights of everyone, of places and of roles: docs/administration.md."""
 
     conversations: ConversationSettings = ConversationSettings()
     """The conversations in threads and channels: docs/threads.md."""

@@ -1,4 +1,4 @@
-"""The settings under `roles:`: what everyone, a place and a role may use."""
+"""The settings under `roles:`: the rights of everyone, of places and of roles."""
 
 import re
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ class LimitSettings(Settings):
     """Tool calls of one run."""
 
     max_depth: int | None = Field(None, ge=1, le=3)
-    """How deep runs may nest."""
+    """The depth to which runs may nest."""
 
     @property
     def given(self) -> dict[str, float]:
@@ -79,7 +79,7 @@ class LimitSettings(Settings):
 
 
 class RightsSettings(Settings):
-    """What one level allows: an absent list allows everything, an empty one nothing."""
+    """The rights at one level: an absent list allows everything, an empty one nothing."""
 
     agents: tuple[str, ...] | None = None
     """Subagents that may be started; null: all, []: none."""
@@ -143,8 +143,8 @@ class RoleSettings(RightsSettings):
     """
 
     places: tuple[PlaceName, ...] | None = None
-    """Where members may use the bot: `discord:SERVER`, `slack:WORKSPACE`, with `:CHANNEL` for one
-    channel, `direct` for direct messages; null: everywhere, []: nowhere.
+    """The places in which members may use the bot: `discord:SERVER`, `slack:WORKSPACE`, with
+    `:CHANNEL` for one channel, `direct` for direct messages; null: everywhere, []: nowhere.
     """
 
     def admits(self, place: Place) -> bool:
@@ -159,10 +159,10 @@ class RolesSettings(Settings):
     """The role of users who are members of no other."""
 
     everyone: RightsSettings = RightsSettings()
-    """What may be used at all."""
+    """The rights that nobody exceeds."""
 
     places: dict[PlaceName, RightsSettings] = Field({})
-    """What may be used in a server, workspace or channel, by its name: `discord:SERVER`,
+    """The rights in a server, workspace or channel, by its name: `discord:SERVER`,
     `slack:WORKSPACE`, or with `:CHANNEL`.
     """
 

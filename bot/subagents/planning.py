@@ -84,7 +84,6 @@ class RunPlanner:
         task = plain(request.task, limit=None).strip()
         _check(task, request)
         definition, known = find(self.agents, request.agent)
-        self._check_agent(definition)
         provider, model = self._model(request.provider, request.model, definition)
         notes: list[str] = []
         if not known:
@@ -142,7 +141,6 @@ class RunPlanner:
             run_id: The id of the new run.
         """
         definition, _ = find(self.agents, run.agent)
-        self._check_agent(definition)
         notes: list[str] = []
         default = RunRequest(task=run.task)
         provider, model = self._model_again(run, definition, notes)
@@ -209,10 +207,6 @@ class RunPlanner:
             notes.append(f"`{worked}` worked on it before; `{provider}/{model}` does now.")
         return provider, model
 
-    def _check_agent(self, definition: AgentDefinition) -> None:
-        if refused := self.rights.refusal("agents", definition.name):
-            raise NotAllowedError(f"{refused[:1].upper()}{refused[1:]}.")
-
     def _model(
         self, provider: str | None, model: str | None, definition: AgentDefinition
     ) -> tuple[str, str]:
@@ -220,8 +214,10 @@ class RunPlanner:
 
         Raises:
             BadRequestError: No such model may be requested.
-            NotAllowedError: The user may not use the model.
+            NotAllowedError: The user may not use the agent or the model.
         """
+        if refused := self.rights.refusal("agents", definition.name):
+            raise NotAllowedError(f"{refused[:1].upper()}{refused[1:]}.")
         chosen = self.choose(provider, model, definition)
         refused = self.rights.refusal("models", *model_names(*chosen))
         if not refused:

@@ -3,6 +3,8 @@
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
 from zoneinfo import ZoneInfo
 
 from bot.agent.base_agent import BaseAgent
@@ -18,6 +20,7 @@ from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
 from bot.agent.usage_columns import usage_of
 from bot.catalog.agents import Agents, find
+from bot.errors import NotAllowedError
 from bot.events import EventBus
 from bot.models.base import Model
 from bot.rights.effective import USER, Rights, RightsOf, unlimited
@@ -53,6 +56,7 @@ LEAST_TOKENS = 1_000
 MOST_CALLS, CALL_CHARACTERS = 60, 150
 
 LEFT_OUT = "Calls of the earlier run that are left out above. They were made:\n{calls}"
+FEWER_CALLS = "`{source}` allows {calls} tool calls a run: end your work with what you have."
 LACKED = "It worked without these MCP servers, which were not connected: {servers}."
 
 
@@ -103,14 +107,6 @@ class RunFactory:
         approvals = definition.approvals or self.settings().approvals
         stored = Rights.of_json(run.metadata.get(RIGHTS))
         settings = stored.narrowed(self.settings())
-        budget = TokenBudget(run.token_budget)
-
-        async def rights() -> Rights:
-            # A lower limit counts from the next step, a higher one from the next run.
-            both = stored.within(await self.rights(owner, run.place))
-            budget.lower(int(both.cap("max_token_budget", run.token_budget)[0]))
-            return both
-
         toolbox = Toolbox(
             (each for each in self.tools_of(run) if not stored.refusal("tools", each.name)),
             is_subagent=True,
@@ -138,11 +134,28 @@ class RunFactory:
             tool_result_characters=agent_settings.tool_result_characters,
             user_hash=opaque(run.user_id),
         )
-        active.account = RunAccount(progress, budget)
+        active.account = RunAccount(progress, TokenBudget(run.token_budget))
         context = self._context(run, owner, active, active.account.budget, questions)
+        rights = partial(self._rights, run, owner, active.account)
         context = replace(context, caller=replace(context.caller, rights=rights))
         model = self.model_of(run.provider or "", config.model)
         return BaseAgent(config, model, toolbox, context, progress=progress)
+
+    async def _rights(self, run: Run, owner: Identity, account: RunAccount) -> Rights:
+        """Return the rights of a run: those of its spawn within those of now.
+
+        A lower limit counts from the next step, a higher one from the next run.
+
+        Raises:
+            NotAllowedError: The rights of now cannot be known, or allow no further tool call.
+        """
+        rights = Rights.of_json(run.metadata.get(RIGHTS))
+        rights = rights.within(await self.rights(owner, run.place))
+        account.budget.lower(int(rights.cap("max_token_budget", run.token_budget)[0]))
+        calls, source = rights.cap("max_tool_calls_per_run", inf)
+        if account.progress.tool_calls > calls:
+            raise NotAllowedError(FEWER_CALLS.format(source=source, calls=int(calls)))
+        return rights
 
     def _context(
         self,
