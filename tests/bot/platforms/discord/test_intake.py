@@ -65,6 +65,7 @@ async def test_a_mention_is_heard_in_the_thread_that_it_is_going_to_open(here: T
                 str(message.id),
             ),
             text="what is new?",
+            groups=frozenset({f"discord-role:{here.guild.id}:{here.guild.id}"}),
         )
     ]
     assert not here.fake.threads(here.general)

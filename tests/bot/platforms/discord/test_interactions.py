@@ -78,6 +78,7 @@ async def test_it_is_heard_as_if_it_had_been_typed(here: Town) -> None:
             user_name="Alice",
             place=Place("discord", str(here.guild.id), str(here.general.id)),
             text="/subagents usage",
+            groups=frozenset({f"discord-role:{here.guild.id}:{here.guild.id}"}),
         )
     ]
 
