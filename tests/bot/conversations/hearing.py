@@ -49,6 +49,12 @@ class Process:
     office: FakeOffice = field(init=False)
     orchestrator: Orchestrator = field(init=False)
 
+    @property
+    def directory(self) -> RightsDirectory:
+        """The rights where no roles are configured."""
+        memberships = Memberships({self.outlet.platform: self.outlet}, self.clock)
+        return RightsDirectory(RolesSettings(), memberships, frozenset)
+
     def __post_init__(self) -> None:
         office = self.office = FakeOffice(self.database, limits(), self.clock)
         notices = Notices({self.outlet.platform: self.outlet}, self.tasks)
@@ -57,11 +63,7 @@ class Process:
         self.orchestrator = Orchestrator(
             database=self.database,
             access=AccessSettings(),
-            directory=RightsDirectory(
-                RolesSettings(),
-                Memberships({self.outlet.platform: self.outlet}, self.clock),
-                frozenset,
-            ),
+            directory=self.directory,
             commands=DurableCommands(
                 database=self.database,
                 runner=command_runner(office, turns=turns),
