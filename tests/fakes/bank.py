@@ -1,7 +1,7 @@
 """Ledgers of several processes on one database, and calls that draw from their pools."""
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from bot.agent.messages import Usage
@@ -16,6 +16,11 @@ from db.database import Database, Transaction
 
 CHANNEL = Place("discord", "S1", "C1", "T1")
 DAY = timedelta(days=1)
+
+
+def noon() -> datetime:
+    """Return a time that is far from the end of any period."""
+    return datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def call(input_tokens: int = 1_000, output: int = 1_000, *, last: bool = False) -> CallBounds:
