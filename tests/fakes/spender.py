@@ -20,7 +20,9 @@ from tests.fakes.bank import Bank, call, noon, payer
 #: The most by which the billed input differs from its estimate.
 ERROR = 0.3
 #: Calls in progress at once.
-AT_ONCE = 4
+AT_ONCE = 10
+#: Refused calls after which a task gives up: a smaller call may still fit.
+REFUSALS = 10
 
 
 async def spend(url: str, name: str, calls: int, limit: int) -> None:
@@ -32,6 +34,7 @@ async def spend(url: str, name: str, calls: int, limit: int) -> None:
         left = iter(range(calls))
 
         async def work() -> None:
+            refused = 0
             for _ in left:
                 size, user = dice.randint(100, 2_000), Identity("discord", "", dice.choice("123"))
                 real = round(size * dice.uniform(1 - ERROR, 1 + ERROR))
@@ -39,10 +42,13 @@ async def spend(url: str, name: str, calls: int, limit: int) -> None:
                     reserved = bank.ledger(name).call(payer(user), call(size), counted=True)
                     async with reserved as made:
                         await asyncio.sleep(dice.uniform(0, 0.01))
-                        usage = Usage(real, dice.randint(0, made.max_output), cost=0)
+                        usage = Usage(real, made.max_output, cost=0)
                         made.charge(usage, "model")
                 except SpendingLimitError:
-                    return
+                    refused += 1
+                    if refused == REFUSALS:
+                        return
+                    continue
                 told = {"billed": usage.total, "excess": max(0, real - size)}
                 print(json.dumps(told), flush=True)  # noqa: T201
 

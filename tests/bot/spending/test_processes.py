@@ -12,6 +12,7 @@ from bot.values import Identity, Json
 from db import pools
 from db.database import Database
 from tests.fakes.bank import Bank, noon, payer
+from tests.fakes.spender import AT_ONCE
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
 
@@ -56,7 +57,7 @@ async def test_three_processes_of_which_one_is_killed_keep_a_limit(
         (state,) = await bank.states(payer(Identity("discord", "", "1")))
 
     billed = sum(each["billed"] for each in told)
-    assert lost <= 4, "more than the calls in flight were left open"
+    assert lost <= AT_ONCE, "more than the calls in flight were left open"
     assert state.reserved_tokens == 0
     assert billed <= state.used_tokens, "a call was not counted"
     assert state.used_tokens <= LIMIT + sum(each["excess"] for each in told)
