@@ -121,15 +121,6 @@ async def open_bot(
         if database is None:
             database = await enter(open_database(start.database))
         tasks = await enter(Tasks())
-        ledger = Ledger(
-            database=database,
-            settings=current.live(SpendingSettings),
-            tasks=tasks,
-            worker_id=worker_id,
-            now=now,
-            tell=SpendingNotices(now).tell,
-        )
-        models = await enter(Models.open(start.models, meter=ledger))
 
         # -- shared by all work
         events = EventBus()
@@ -143,6 +134,16 @@ async def open_bot(
             present=present,
             now=now,
         )
+        ledger = Ledger(
+            database=database,
+            settings=current.live(SpendingSettings),
+            tasks=tasks,
+            worker_id=worker_id,
+            now=now,
+            tell=SpendingNotices(admins=admin_notices, now=now).tell,
+            deliver=admin_notices.deliver,
+        )
+        models = await enter(Models.open(start.models, meter=ledger))
         restarts = Restarts(tasks)
         writer = StepWriter(database, tasks, worker_id=worker_id, stored=restarts.passed)
         cards = Cards(
@@ -250,6 +251,7 @@ async def open_bot(
                     current, database, outlets, (active_runs, active_turns), now
                 ),
                 preview=turns.preview,
+                ledger=ledger,
                 events=events,
                 say=notices.say,
                 now=now,

@@ -23,7 +23,7 @@ _TEXTS = {
     RunStatus.FAILED: StatusText("🔴", "failed"),
     RunStatus.TIMEOUT: StatusText("🔴", "ran out of time"),
     RunStatus.CANCELLED: StatusText("⚫", "stopped"),
-    RunStatus.BUDGET_EXCEEDED: StatusText("🔴", "ran out of tokens"),
+    RunStatus.BUDGET_EXCEEDED: StatusText("🔴", "ran out of budget"),
     RunStatus.MAX_TOOL_CALLS: StatusText("🔴", "reached its limit of tool calls"),
     RunStatus.MAX_STEPS: StatusText("🔴", "reached its limit of steps"),
     RunStatus.STALLED: StatusText("🔴", "stalled"),

@@ -144,27 +144,26 @@ async def settle_lost(tx: Transaction, alive: Collection[str], now: datetime) ->
     return len(rows)
 
 
-async def raise_limit(
-    tx: Transaction, pool_id: str, *, tokens: int, cost: int, until: datetime, now: datetime
-) -> PoolState | None:
-    """Raise the limit of a pool until a time, on top of an earlier raise.
+async def raise_limits(
+    tx: Transaction, ids: Sequence[str], *, tokens: int, cost: int, until: datetime, now: datetime
+) -> list[PoolState]:
+    """Raise the limits of pools until a time, on top of earlier raises; return those that exist.
 
-    The limit may be reached and reported again. Returns the pool; `None` if it does not exist.
+    A limit that was raised can be reached, and reported, again.
     """
-    before = (await lock(tx, [pool_id], now)).get(pool_id)
-    if before is None:
-        return None
-    await change(
-        tx,
-        pools,
-        pools.c.id == pool_id,
-        extra_tokens=before.extra_tokens + tokens,
-        extra_cost=before.extra_cost + cost,
-        extra_until=until,
-        warned_at=None,
-        exhausted_at=None,
-    )
-    return (await read(tx, [pool_id], now)).get(pool_id)
+    before = await lock(tx, ids, now)
+    for pool in before.values():
+        await change(
+            tx,
+            pools,
+            pools.c.id == pool.id,
+            extra_tokens=pool.extra_tokens + tokens,
+            extra_cost=pool.extra_cost + cost,
+            extra_until=until,
+            warned_at=None,
+            exhausted_at=None,
+        )
+    return list((await read(tx, ids, now)).values())
 
 
 async def mark(

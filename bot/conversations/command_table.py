@@ -7,7 +7,7 @@ platform.
 from dataclasses import replace
 from functools import partial
 
-from bot.conversations import chat_commands, data_commands, run_commands
+from bot.conversations import chat_commands, data_commands, run_commands, spending_commands
 from bot.conversations.command_lines import Argument, ArgumentKind, CommandGroup, CommandTable
 from bot.conversations.commands import ChatCommand
 
@@ -243,6 +243,17 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             handler=chat_commands.context,
             changes=bool,
             threaded=True,
+        ),
+        _of_chat(
+            "raise",
+            "Raise a spending limit until midnight UTC",
+            (
+                Argument("limit", "LIMIT", "channel, server, bot or me"),
+                Argument("amount", "AMOUNT", "Dollars such as $5, or a number of tokens", _TEXT),
+            ),
+            handler=spending_commands.raise_limit,
+            admin=True,
+            changes=lambda _: True,
         ),
         _of_chat(
             "grants",

@@ -16,6 +16,7 @@ from bot.errors import BotError
 from bot.events import EventBus
 from bot.platforms.base import CommandReply, Overview
 from bot.rights.effective import Rights, RightsOf, unlimited
+from bot.spending.ledger import Ledger
 from bot.subagents.active import ActiveRuns
 from bot.subagents.cards import card_of
 from bot.subagents.manager import SubagentManager
@@ -120,6 +121,7 @@ class CommandRunner:
     undo: Undo
     copies: PersonalCopies
     preview: Callable[[Turn], Awaitable[ContextPreview]]
+    ledger: Ledger
     events: EventBus
     say: Callable[[Place, Identity, str], None]
     now: Clock

@@ -10,9 +10,11 @@ from bot.conversations.run_lines import (
     spawned_text,
     usage_text,
 )
+from bot.conversations.spending_commands import limits_text
 from bot.conversations.usage_lines import spending_text, usage_csv
 from bot.platforms.base import CommandReply, OutgoingFile
 from bot.run_texts import status_text
+from bot.spending.pools import Payer
 from bot.subagents.requests import NOTIFY, RunRequest
 from bot.subagents.wording import report, title
 from bot.values import short
@@ -80,7 +82,10 @@ async def usage(call: CommandCall) -> CommandReply:
         where = await bot.copies.deliver(file, caller.user, caller.place, caller.command_id)
         return CommandReply(text=f"What everyone used this month is in {where}.")
     spent = spending_text(await bot.records.spending(caller, everyone=whose == "all"))
-    return CommandReply(text=f"{usage_text(await bot.manager.usage(caller))}\n{spent}")
+    payer = Payer(user=caller.user, place=caller.place, work_id="")
+    limits = limits_text(await bot.ledger.states(payer))
+    lines = (usage_text(await bot.manager.usage(caller)), spent, limits)
+    return CommandReply(text="\n".join(filter(None, lines)))
 
 
 async def agents(call: CommandCall) -> CommandReply:

@@ -1,17 +1,67 @@
-"""Tells users and admins once that a spending limit is nearly or wholly used."""
+"""Notifies users and admins once that a spending limit is nearly or wholly used."""
 
 from dataclasses import dataclass
 
+from bot.agent.sanitizer import one_line
+from bot.conversations.admin_notices import AdminNotice, AdminNotices
+from bot.conversations.spending_commands import Raise, place_of
 from bot.spending.ledger import PoolNotice
-from bot.values import Clock
+from bot.spending.pools import WARN_PERCENT, Pool, Scope, amounts, limit_name
+from bot.values import Clock, Place
+from db import outbox, users
 from db.database import Transaction
 
+TITLE = "⚠ Spending limit"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingNotices:
-    """Stores notices about spending limits, for delivery with the outbox."""
+    """Stores notices about spending limits, which the outbox delivers."""
 
+    admins: AdminNotices
     now: Clock
 
-    async def tell(self, tx: Transaction, notice: PoolNotice) -> None:
-        """Store the notice about a pool: of a user for the user, of a shared one for the admins."""
+    async def tell(self, tx: Transaction, notice: PoolNotice) -> list[str]:
+        """Store the notice about a pool; return the keys of the outbox to deliver.
+
+        At 80 % the user is notified of a limit of one's own, and the admins of a shared one. A
+        refusal is notified to the admins, who can raise the limit; the user gets the refusal
+        itself.
+        """
+        pool, state, payer = notice.pool, notice.state, notice.payer
+        if pool.scope is Scope.RUN:
+            return []
+        used = f"{amounts(pool, state)} used. It resets at {pool.resets_at:%Y-%m-%d %H:%M} UTC."
+        if not notice.exhausted and not pool.scope.shared:
+            user, now = payer.user, self.now()
+            place = Place(user.platform, user.workspace if user.platform == "slack" else "")
+            text = f"{WARN_PERCENT} % of the limit of {limit_name(pool)} is used: {used}"
+            key = f"spending-{pool.period}-{pool.subject[:12]}"
+            entry = outbox.NewOutboxEntry(
+                key=key, user_id=user.key, place=place, run_id=None, title=TITLE, text=text
+            )
+            await outbox.put(tx, entry, now)
+            return [key]
+        subject = limit_name(pool)
+        if not pool.scope.shared:
+            known = await users.get(tx, payer.user.key)
+            subject = one_line(known.name, 60) if known else payer.user.account
+        elif place_of(pool.scope, payer.place):
+            subject = f"{_title(pool)} {':'.join(filter(None, pool.subject.split(':')))}"
+        state_words = "is reached" if notice.exhausted else f"is at {WARN_PERCENT} %"
+        by = Raise.half_of(pool)
+        # A limit that was raised can be reached again.
+        key = f"{pool.id} {notice.exhausted} {state.extra_cost} {state.extra_tokens}"
+        return await self.admins.tell(
+            tx,
+            AdminNotice(
+                key=f"spending {key}",
+                text=f"The spending limit of {subject} {state_words}: {used}",
+                place=place_of(pool.scope, payer.place),
+                buttons=((f"Raise by {by} for today", f"!retinue raise {pool.id} {by}"),),
+            ),
+        )
+
+
+def _title(pool: Pool) -> str:
+    return "the channel" if pool.scope is Scope.CHANNEL else "the server or workspace"

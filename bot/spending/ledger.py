@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from math import inf
 
@@ -50,8 +50,8 @@ class PoolNotice:
     exhausted: bool
 
 
-#: Stores a notice in the transaction that found it.
-Tell = Callable[[Transaction, PoolNotice], Awaitable[None]]
+#: Stores a notice in the transaction that found it; returns the keys to deliver after the commit.
+Tell = Callable[[Transaction, PoolNotice], Awaitable[list[str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,7 @@ class Ledger:
     Attributes:
         settings: Returns the limits.
         tell: Stores the notices about pools that are nearly or wholly used.
+        deliver: Delivers stored notices, by their keys.
     """
 
     database: Database
@@ -69,6 +70,7 @@ class Ledger:
     worker_id: str
     now: Clock
     tell: Tell
+    deliver: Callable[[list[str]], None]
 
     def applies(self, payer: Payer | None) -> bool:
         """Return True if a limit applies to a payer; see `Meter`."""
@@ -126,6 +128,7 @@ class Ledger:
                 found = await pools.lock(tx, ids, now)
                 states = [(pool, found[pool.id]) for pool in limits if pool.id in found]
                 decision: SpendingGrant | SpendingRefusal | None = None
+                due: list[str] = []
                 if len(states) == len(limits):
                     decision = decide(payer, states, bounds, now)
                     if not counted and (isinstance(decision, SpendingRefusal) or decision.near):
@@ -144,19 +147,21 @@ class Ledger:
                             ),
                         )
                         return decision
-                    await self._refused(tx, payer, decision)
+                    due = await self._refused(tx, payer, decision)
             if isinstance(decision, SpendingRefusal):
+                self.deliver(due)
                 raise SpendingLimitError(decision.text, report=report_room(states, bounds))
             # In a transaction of their own, since this one has locked the others.
             await self._create(payer, [pool for pool in limits if pool.id not in found])
         raise SpendingLimitError("The spending limits change too often now. Try again.")
 
-    async def _refused(self, tx: Transaction, payer: Payer, refusal: SpendingRefusal) -> None:
-        """Report the first refusal by a pool."""
+    async def _refused(self, tx: Transaction, payer: Payer, refusal: SpendingRefusal) -> list[str]:
+        """Store the notice about the first refusal by a pool; return the keys to deliver."""
         pool, state = refusal.pool, refusal.state
-        if await pools.mark(tx, pool.id, "exhausted_at", self.now()):
-            notice = PoolNotice(payer=payer, pool=pool, state=state, exhausted=True)
-            await self.tell(tx, notice)
+        if not await pools.mark(tx, pool.id, "exhausted_at", self.now()):
+            return []
+        notice = PoolNotice(payer=payer, pool=pool, state=state, exhausted=True)
+        return await self.tell(tx, notice)
 
     async def _create(self, payer: Payer, missing: Sequence[Pool]) -> None:
         """Create pools with what their period has used before: a limit may be new."""
@@ -173,7 +178,7 @@ class Ledger:
     async def _settle(
         self, payer: Payer, limits: Sequence[Pool], reservation_id: str, tokens: int, cost: int
     ) -> None:
-        now = self.now()
+        now, due = self.now(), []
         async with self.database.transaction() as tx:
             states = await pools.settle(tx, reservation_id, tokens=tokens, cost=cost, now=now)
             for pool in limits:
@@ -182,7 +187,8 @@ class Ledger:
                     continue
                 if await pools.mark(tx, pool.id, "warned_at", now):
                     notice = PoolNotice(payer=payer, pool=pool, state=state, exhausted=False)
-                    await self.tell(tx, notice)
+                    due += await self.tell(tx, notice)
+        self.deliver(due)
 
     async def states(self, payer: Payer) -> list[tuple[Pool, PoolState]]:
         """Return the limits of a payer with their use."""
@@ -218,9 +224,3 @@ async def used_before(tx: Transaction, payer: Payer, pool: Pool) -> tuple[int, i
             return await spending.used(tx, pool.since)
         case _:
             return 0, 0
-
-
-def today_ends(now: datetime) -> datetime:
-    """Return the next midnight UTC."""
-    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return today + timedelta(days=1)

@@ -57,8 +57,9 @@ class Bank:
         self.limits = SpendingSettings.model_validate(sections)
 
     def ledger(self, worker_id: str = "w1") -> Ledger:
-        async def tell(tx: Transaction, notice: PoolNotice) -> None:
+        async def tell(tx: Transaction, notice: PoolNotice) -> list[str]:
             self.told.append((notice.pool.scope, notice.exhausted))
+            return []
 
         return Ledger(
             database=self.database,
@@ -67,6 +68,7 @@ class Bank:
             worker_id=worker_id,
             now=self.clock,
             tell=tell,
+            deliver=lambda _: None,
         )
 
     async def spend(

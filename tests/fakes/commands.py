@@ -17,9 +17,11 @@ from bot.personal import PersonalStore
 from bot.platforms.base import Outlet
 from bot.subagents.active import ActiveRuns
 from bot.subagents.limits import SubagentSettings
+from bot.tasks import Tasks
 from bot.values import Identity, Place
 from db.turns import Turn
 from tests.fakes.agents import FakeAgents
+from tests.fakes.bank import Bank
 from tests.fakes.models import FakeModels
 from tests.fakes.office import FakeOffice
 
@@ -48,6 +50,7 @@ def command_runner(
         undo=undo or Undo(office.database, {}, [], office.now),
         copies=copies_of(office, stores, outlets or {}, folder),
         preview=nothing_sent,
+        ledger=Bank(office.database, office.now, Tasks()).ledger(),
         events=events or EventBus(),
         say=say,
         now=office.now,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
-from sqlalchemy import ColumnElement, Table, make_url, update
+from sqlalchemy import ColumnElement, Table, make_url, select, update
 
 from bot.app import open_bot
 from bot.config.model import Config
@@ -190,6 +190,11 @@ class Stage:
 
         await eventually(has_reached, f"{key} is {status}")
 
+    async def rows(self, table: Table) -> list[Json]:
+        """Return all rows of a table."""
+        async with self.bot.database.snapshot() as tx:
+            return [dict(row) for row in (await tx.execute(select(table))).mappings()]
+
     async def make_due(self, key: str) -> None:
         """Let the waiting time of an item be over."""
         await self._change(tables.outbox, tables.outbox.c.key == key, due_at=self.bot.upkeep.now())
@@ -262,11 +267,13 @@ def _files_of(database_url: str) -> Path:
 def config_for(database_url: str, model_url: str, **sections: Any) -> Config:
     """Return a configuration whose model is the fake server.
 
-    `more_models` goes into its section on models.
+    `more_models` goes into its section on models, `more_anthropic` into that on Claude.
     The shell is off unless a story has a section for it: each start would test its sandbox.
     """
     models = ModelSettings(
-        anthropic=AnthropicSettings(api_key=SecretStr(KEY), base_url=model_url),
+        anthropic=AnthropicSettings(
+            api_key=SecretStr(KEY), base_url=model_url, **sections.pop("more_anthropic", {})
+        ),
         **{"retry": RETRY, **sections.pop("more_models", {})},
     )
     files = WorkspaceSettings(folder=str(_files_of(database_url)))

@@ -4,7 +4,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import Table, select
 
 from bot.agent.messages import Usage
 from bot.conversations.access import AccessSettings
@@ -37,20 +36,14 @@ class Bill:
         return replace(reply, usage=usage)
 
 
-async def rows(it: Stage, table: Table) -> list[Json]:
-    """Return all rows of a table."""
-    async with it.bot.database.snapshot() as tx:
-        return [dict(row) for row in (await tx.execute(select(table))).mappings()]
-
-
 async def charged(it: Stage, count: int) -> Usage:
     """Return the sum of all turns, once so many have ended, and of all runs."""
 
     async def have_ended() -> bool:
-        return sum(row["ended_at"] is not None for row in await rows(it, turns)) == count
+        return sum(row["ended_at"] is not None for row in await it.rows(turns)) == count
 
     await eventually(have_ended, f"{count} turns have ended")
-    found = [*await rows(it, turns), *await rows(it, subagent_runs)]
+    found = [*await it.rows(turns), *await it.rows(subagent_runs)]
     sums = {
         name: sum(row[name] for row in found)
         for name in ("input_tokens", "cached_tokens", "output_tokens", "cost")

@@ -180,7 +180,7 @@ async def test_a_small_budget_ends_the_run_with_what_it_had_and_says_why(databas
         over = await it.run_of("Read")
 
         assert over.status is RunStatus.BUDGET_EXCEEDED
-        assert "ran out of tokens" in told.title
+        assert "ran out of budget" in told.title
         assert "2,000 tokens" in told.text
         assert "`subagents.max_token_budget`" in told.text
         assert "cats" in told.text

@@ -28,7 +28,7 @@ from tests.fakes.watched_database import WatchedDatabase
 #: The user's own: it stays, and the user with it.
 OWN = frozenset({"notes", "memories"})
 #: Rows that belong to no user and are few.
-STAYS = frozenset({"slack_installs", "mcp_pins", "skill_data"})
+STAYS = frozenset({"slack_installs", "mcp_pins", "skill_data", "reservations"})
 #: Tables whose rows no rule deletes, with the reason.
 KEPT = {
     "workers": "a row per start of a process: `workers.forget`, by the database's clock",
@@ -42,6 +42,7 @@ KEPT = {
     "memories": "the user's own: kept until the user deletes it",
     "slack_installs": "kept until the app is removed from the workspace",
     "mcp_pins": "a row per tool that a configured server offers",
+    "reservations": "settled when its call ends, or when its process has died",
     "skill_data": "kept until the skill deletes it; limited in number and size for each skill",
 }
 YEARS = 400 * 86_400

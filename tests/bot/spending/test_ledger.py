@@ -139,11 +139,10 @@ async def test_a_limit_that_was_raised_allows_more_until_its_day_ends(
         await bank.spend(payer(alice), billed(1_000, 0))
 
     async with bank.database.transaction() as tx:
-        raised = await pools.raise_limit(
-            tx, pool.id, tokens=0, cost=50_000, until=now + DAY, now=now
+        (raised,) = await pools.raise_limits(
+            tx, [pool.id], tokens=0, cost=50_000, until=now + DAY, now=now
         )
 
-    assert raised is not None
     assert raised.extra_cost == 50_000
     await bank.spend(payer(alice), billed(1_000, 0))
     clock.advance(DAY.total_seconds())
