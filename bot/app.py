@@ -33,7 +33,9 @@ from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.inbound import TurnQueue
+from bot.conversations.lost_access import LostAccess
 from bot.conversations.orchestrator import Orchestrator
+from bot.conversations.pairing import Pairings
 from bot.conversations.progress_notices import ProgressNotices
 from bot.conversations.retention import Retention
 from bot.conversations.rights import Memberships, RightsDirectory
@@ -168,7 +170,12 @@ async def open_bot(
             active_runs=active_runs,
             active_turns=active_turns,
             directory=RightsDirectory(
-                current.live(RolesSettings), Memberships(outlets, now), registry.expand
+                settings=current.live(RolesSettings),
+                memberships=Memberships(outlets, now),
+                expand=registry.expand,
+                access=current.live(AccessSettings),
+                direct=current.direct_messages,
+                pairings=Pairings(database, now),
             ),
             worker_id=worker_id,
             now=now,
@@ -326,6 +333,15 @@ async def open_bot(
                     events=events,
                     now=now,
                 ).write_due,
+                LostAccess(
+                    database=database,
+                    directory=base.directory,
+                    endings=endings,
+                    active=active_runs,
+                    turns=active_turns,
+                    platforms=list(outlets),
+                    now=now,
+                ).end_lost,
                 *(work for part in parts for work in part.periodic),
             ],
         )

@@ -8,6 +8,7 @@ from db.schema.conversations import (
     files,
     grants,
     messages,
+    pairings,
     participants,
     turns,
     users,
@@ -52,8 +53,9 @@ from db.schema.skills import (
 __all__ = [
     "admin_notices", "approvals", "audit", "changes", "commands", "conversations", "files",
     "grants", "listeners", "mcp_pins", "memories", "messages", "metadata", "notes", "outbox",
-    "participants", "place_choices", "pools", "reservations", "run_files", "run_messages",
-    "run_questions", "schedule_fires", "schedules", "scratch", "seen_events", "sentences",
-    "skill_data", "slack_installs", "slack_states", "step_media", "steps", "subagent_runs", "todos",
-    "tool_uses", "turns", "users", "web_addresses", "whiteboard", "workers",
+    "pairings", "participants", "place_choices", "pools", "reservations", "run_files",
+    "run_messages", "run_questions", "schedule_fires", "schedules", "scratch", "seen_events",
+    "sentences", "skill_data", "slack_installs", "slack_states", "step_media", "steps",
+    "subagent_runs", "todos", "tool_uses", "turns", "users", "web_addresses", "whiteboard",
+    "workers",
 ]  # fmt: skip

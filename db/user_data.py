@@ -36,6 +36,7 @@ from db.tables import (
     metadata,
     notes,
     outbox,
+    pairings,
     participants,
     run_files,
     run_messages,
@@ -168,6 +169,7 @@ HOLDINGS: Mapping[str, Conditions] = {
     "outbox": _of_user(outbox),
     "approvals": _of_user(approvals),
     "grants": _of_user(grants),
+    "pairings": _of_user(pairings),
     "commands": _of_user(commands),
     "notes": _of_user(notes),
     "memories": _of_user(memories),
@@ -185,6 +187,7 @@ HOLDINGS: Mapping[str, Conditions] = {
 NAMED_ELSEWHERE: Mapping[tuple[str, str], str | None] = {
     ("subagent_runs", "cancelled_by"): "deleted",
     ("approvals", "answered_by"): None,
+    ("pairings", "confirmed_by"): "deleted",
     ("run_questions", "answered_by"): None,
 }
 

@@ -1,6 +1,7 @@
 """The configuration in force: parts read their settings from it at each use."""
 
 from bot.config.model import Config
+from bot.platforms.catalog import PLATFORMS
 from bot.values import Live, Section
 
 
@@ -21,6 +22,12 @@ class LiveConfig:
     def section(self, kind: type[Section]) -> Section:
         """Return the section of this class, as it is now."""
         return self._current().section(kind)
+
+    def direct_messages(self, platform: str) -> str:
+        """Return the setting `direct_messages` of a platform."""
+        config = self._current()
+        found = (config.section(kind) for kind in PLATFORMS if kind.section == platform)
+        return next((str(getattr(each, "direct_messages", "")) for each in found), "") or "members"
 
     def live(self, kind: type[Section]) -> Live[Section]:
         """Return a function that returns the section of this class at each call."""

@@ -2,9 +2,9 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Annotated, Protocol
+from typing import Annotated, Literal, Protocol
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from bot.values import Identity, Place, Role, Settings
 
@@ -13,6 +13,16 @@ _SERVER = re.compile(r"discord:[0-9]{5,20}|slack:[TE][A-Z0-9]{2,20}")
 
 #: `discord:SERVER:CHANNEL` or `slack:TEAM:CHANNEL`.
 ChannelName = Annotated[str, Field(pattern=r"^[a-z]+(:[A-Za-z0-9._-]+){2}$")]
+
+
+def _read_direct_messages(value: object) -> object:
+    return {True: "members", False: "nobody"}.get(value, value) if type(value) is bool else value
+
+
+#: The users who are answered in direct messages.
+DirectMessages = Annotated[
+    Literal["members", "paired", "nobody"], BeforeValidator(_read_direct_messages)
+]
 
 
 class AccessSettings(Settings):

@@ -7,7 +7,13 @@ platform.
 from dataclasses import replace
 from functools import partial
 
-from bot.conversations import chat_commands, data_commands, run_commands, spending_commands
+from bot.conversations import (
+    chat_commands,
+    data_commands,
+    pairing,
+    run_commands,
+    spending_commands,
+)
 from bot.conversations.command_lines import Argument, ArgumentKind, CommandGroup, CommandTable
 from bot.conversations.commands import ChatCommand
 
@@ -286,6 +292,22 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             ),
             handler=chat_commands.undo,
             changes=lambda words: words.lower().split()[:1] not in ([], ["list"]),
+        ),
+        _of_chat(
+            "pair",
+            "Admit a user to direct messages by their code, or withdraw that",
+            (
+                _optional(
+                    "words",
+                    "CODE",
+                    "The code; leave it out to see who is admitted",
+                    _TEXT,
+                    choices=(("remove ACCOUNT", "Withdraw an account"),),
+                ),
+            ),
+            handler=pairing.pair,
+            admin=True,
+            changes=bool,
         ),
         _of_chat(
             "export",

@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from bot.conversations.access import AccessSettings, is_blocked, is_private, spelled
+from bot.conversations.pairing import Pairings
 from bot.errors import DeliveryError, NotAllowedError
 from bot.platforms.base import Outlet
 from bot.platforms.reading import Membership
@@ -18,7 +20,7 @@ log = logging.getLogger(__name__)
 
 #: Time for which a membership is used without asking again, and for which it is used when the
 #: platform does not answer.
-FRESH, USABLE = timedelta(minutes=2), timedelta(minutes=5)
+FRESH, USABLE = timedelta(seconds=90), timedelta(minutes=5)
 #: Timeout of a lookup, in seconds.
 ASK_SECONDS = 5.0
 #: Most memberships that a process holds.
@@ -28,6 +30,14 @@ UNREADABLE = (
     "I may not read the user groups here, so I cannot check your role. Ask an operator of this bot."
 )
 NOT_HERE = "The role `{role}` may not use this bot here. Ask an operator of this bot."
+
+NOT_A_MEMBER = "I answer direct messages of members of a server or workspace that has me."
+LOST = "You have no access to this bot here any more."
+
+
+class UnknownRoleError(NotAllowedError):
+    """Raised when the role of a user cannot be known at the moment."""
+
 
 #: A user in a server or workspace.
 _Key = tuple[Identity, str, str, str]
@@ -41,28 +51,34 @@ class Memberships:
     now: Clock
     _held: dict[_Key, tuple[Membership, datetime]] = field(default_factory=dict)
 
-    async def of(self, user: Identity, place: Place) -> Membership:
+    async def of(self, user: Identity, place: Place, *, groups: bool = True) -> Membership:
         """Return the membership of a user in the server or workspace of a place.
 
+        Args:
+            user: The user.
+            place: The place.
+            groups: Whether the groups are needed.
+
         Raises:
-            NotAllowedError: The platform does not answer, and did not for `USABLE`.
+            UnknownRoleError: The platform does not answer, and did not for `USABLE`.
         """
         key = _key(user, place)
         held, read_at = self._held.get(key, (None, None))
         now = self.now()
-        if held is not None and read_at is not None and now - read_at < FRESH:
+        fits = held is not None and not (groups and held.groups is None)
+        if held is not None and read_at is not None and fits and now - read_at < FRESH:
             return held
         outlet = self.outlets.get(place.platform)
         if outlet is None:
-            raise NotAllowedError(UNKNOWN)
+            raise UnknownRoleError(UNKNOWN)
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                found = await outlet.membership(user, place)
+                found = await outlet.membership(user, place, groups=groups)
         except (DeliveryError, TimeoutError) as error:
             log.warning("The membership of %s is unknown: %s", user.key, error or "no answer")
-            if held is not None and read_at is not None and now - read_at < USABLE:
+            if held is not None and read_at is not None and fits and now - read_at < USABLE:
                 return held
-            raise NotAllowedError(UNKNOWN) from error
+            raise UnknownRoleError(UNKNOWN) from error
         self.note(user, place, found)
         return found
 
@@ -86,11 +102,15 @@ class RightsDirectory:
     Attributes:
         settings: The roles.
         expand: Returns the tools that a list of tools, patterns and skills names.
+        direct: Returns `direct_messages` of a platform.
     """
 
     settings: Live[RolesSettings]
     memberships: Memberships
     expand: Expand
+    access: Live[AccessSettings]
+    direct: Callable[[str], str]
+    pairings: Pairings
 
     def note(self, user: Identity, place: Place, groups: frozenset[str]) -> None:
         """Hold the groups of a user that an event of the platform has named."""
@@ -102,14 +122,14 @@ class RightsDirectory:
             return False
         try:
             return not (await self._groups(user, place)).isdisjoint(members)
-        except NotAllowedError:
+        except UnknownRoleError:
             return False
 
     async def role_of(self, user: Identity, place: Place) -> str:
         """Return the name of the role of a user in a place.
 
         Raises:
-            NotAllowedError: The role depends on the platform, which does not answer.
+            UnknownRoleError: The role depends on the platform, which does not answer.
         """
         settings = self.settings()
         groups: frozenset[str] = frozenset()
@@ -120,23 +140,33 @@ class RightsDirectory:
     async def _groups(self, user: Identity, place: Place) -> frozenset[str]:
         groups = (await self.memberships.of(user, place)).groups
         if groups is None:
-            raise NotAllowedError(UNREADABLE)
+            raise UnknownRoleError(UNREADABLE)
         return groups
 
     async def rights(self, user: Identity, place: Place) -> Rights:
-        """Return the rights of a user in a place.
+        """Return the rights of a user who has access to a place.
 
         Raises:
-            NotAllowedError: The role depends on the platform, which does not answer.
+            UnknownRoleError: The role depends on the platform, which does not answer.
+            NotAllowedError: The user has lost access.
         """
+        if await self.lost(user, place):
+            raise NotAllowedError(LOST)
         return rights_of(self.settings(), await self.role_of(user, place), place, self.expand)
 
     async def check(self, user: Identity, place: Place) -> None:
         """Check that a user may use the bot in a place.
 
         Raises:
-            NotAllowedError: The user's role may not; or the platform does not answer.
+            UnknownRoleError: The user's role depends on the platform, which does not answer.
+            NotAllowedError: The user's role may not, or direct messages are for others.
         """
+        if not await self._admits_direct(user, place):
+            paired = self.direct(place.platform) == "paired"
+            raise NotAllowedError(await self.pairings.request(user) if paired else NOT_A_MEMBER)
+        await self._check_role(user, place)
+
+    async def _check_role(self, user: Identity, place: Place) -> None:
         settings = self.settings()
         if all(role.places is None for role in settings.named.values()):
             return
@@ -144,3 +174,42 @@ class RightsDirectory:
         role = settings.named.get(name)
         if role is not None and not role.admits(place):
             raise NotAllowedError(NOT_HERE.format(role=name))
+
+    async def _admits_direct(self, user: Identity, place: Place) -> bool:
+        """Return True for a place with several readers, or a user of its direct messages."""
+        if not is_private(place) or place.platform == "terminal":
+            return True
+        if self.direct(place.platform) == "paired":
+            return await self.pairings.is_paired(user)
+        if user.workspace not in {"", *place.workspace.split(".")}:
+            return False
+        return await self._is_present(user, place)
+
+    async def _is_present(self, user: Identity, place: Place) -> bool:
+        """Return True for an active member, and while the platform does not answer."""
+        try:
+            return (await self.memberships.of(user, place, groups=False)).present
+        except UnknownRoleError:
+            return True
+
+    async def lost(self, user: Identity, place: Place) -> str:
+        """Return the reason for which a user has no access to a place any more; empty for none.
+
+        While the platform does not answer, nobody loses access.
+        """
+        access = self.access()
+        if is_blocked(user, access):
+            return "blocked"
+        if not await self._is_present(user, place):
+            return "no member any more"
+        if spelled(user) in access.admins:
+            return ""
+        if not await self._admits_direct(user, place):
+            return "direct messages are for others"
+        try:
+            await self._check_role(user, place)
+        except UnknownRoleError:
+            return ""
+        except NotAllowedError as error:
+            return str(error)
+        return ""

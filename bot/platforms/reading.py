@@ -91,8 +91,13 @@ class Membership:
 class MemberReader(Protocol):
     """Reads the members of the servers and workspaces of one platform."""
 
-    async def membership(self, user: Identity, place: Place) -> Membership:
+    async def membership(self, user: Identity, place: Place, *, groups: bool = True) -> Membership:
         """Return the membership of a user in the server or workspace of a place.
+
+        Args:
+            user: The user.
+            place: The place.
+            groups: Whether the groups are needed.
 
         Raises:
             DeliveryError: It cannot be read now.
@@ -102,7 +107,7 @@ class MemberReader(Protocol):
 class PlaceOnly:
     """A reader of a platform without links to messages, without a search and without groups."""
 
-    async def membership(self, user: Identity, place: Place) -> Membership:
+    async def membership(self, user: Identity, place: Place, *, groups: bool = True) -> Membership:
         """Return that of a member without groups."""
         return Membership()
 

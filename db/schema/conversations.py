@@ -238,6 +238,18 @@ grants = Table(
     Index(None, "expires_at"),
 )
 
+pairings = Table(
+    "pairings",
+    metadata,
+    Column("user_id", UserKey, ForeignKey("users.id"), primary_key=True),
+    # What the user sends to an admin, who confirms it.
+    Column("code", String(16), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("confirmed_at", UtcDateTime),
+    Column("confirmed_by", String(255), nullable=False, server_default=""),
+    UniqueConstraint("code"),
+)
+
 approvals = Table(
     "approvals",
     metadata,

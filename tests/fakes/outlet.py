@@ -117,6 +117,7 @@ class FakeOutlet:
         requests: What was asked of other places, in order.
         members: What is known of members, by server; the empty one is every other.
         looked_up: Which members were looked up, and in which server.
+        with_groups: Whose groups were wanted.
         absent: The people who are not there: everything for them raises `NotPresentError`.
     """
 
@@ -142,6 +143,7 @@ class FakeOutlet:
         self.requests: list[tuple[str, ReadRequest]] = []
         self.members: dict[tuple[Identity, str], Membership] = {}
         self.looked_up: list[tuple[Identity, str]] = []
+        self.with_groups: list[Identity] = []
         self.unreadable: DeliveryError | None = None
         self.silent = False
         self._failures: defaultdict[Kind, deque[_Failure]] = defaultdict(deque)
@@ -150,9 +152,11 @@ class FakeOutlet:
 
     # --- the port -------------------------------------------------------------------------------
 
-    async def membership(self, user: Identity, place: Place) -> Membership:
+    async def membership(self, user: Identity, place: Place, *, groups: bool = True) -> Membership:
         """Return what the test says of a member, of every server alike or of one."""
         self.looked_up.append((user, place.workspace))
+        if groups:
+            self.with_groups.append(user)
         if self.unreadable is not None:
             raise self.unreadable
         there = self.members.get((user, place.workspace))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import discord
 
 from bot.errors import DeliveryError
-from bot.platforms.discord.people import groups_of
+from bot.platforms.discord.people import DiscordAccessPolicy, DiscordUser, groups_of
 from bot.platforms.discord.sending import Sender
 from bot.platforms.reading import Membership
 from bot.values import Identity, Place
@@ -21,12 +21,14 @@ class DiscordMembers:
 
     Attributes:
         client: A logged-in client.
+        policy: Decides which members may use the bot.
     """
 
     client: discord.Client
     sender: Sender
+    policy: DiscordAccessPolicy
 
-    async def membership(self, user: Identity, place: Place) -> Membership:
+    async def membership(self, user: Identity, place: Place, *, groups: bool = True) -> Membership:
         """Return the membership of a user in a server; for no server, in any of the bot's.
 
         Raises:
@@ -34,6 +36,8 @@ class DiscordMembers:
         """
         if place.workspace:
             return await self._in(place.workspace, user)
+        if not self.policy.admits(DiscordUser(account=user.account)):
+            return ABSENT
         for guild in await self._servers():
             found = await self._in(guild, user)
             if found.present:
@@ -56,4 +60,7 @@ class DiscordMembers:
                 return ABSENT
             raise
         # Everyone in a server has the role of the server's id.
-        return Membership(groups=groups_of([*map(str, member["roles"]), guild], guild))
+        roles = frozenset([*map(str, member["roles"]), guild])
+        if not self.policy.admits(DiscordUser(account=user.account, roles=roles)):
+            return ABSENT
+        return Membership(groups=groups_of(roles, guild))

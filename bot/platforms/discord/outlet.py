@@ -26,7 +26,7 @@ from bot.platforms.discord.buttons import Row, RunButton
 from bot.platforms.discord.live import DiscordCard, DiscordMessage, DiscordReply, Tempo
 from bot.platforms.discord.members import DiscordMembers
 from bot.platforms.discord.messages import past_of
-from bot.platforms.discord.people import PLATFORM
+from bot.platforms.discord.people import PLATFORM, DiscordAccessPolicy
 from bot.platforms.discord.questions import AnswerButton, row_for, show_settlement
 from bot.platforms.discord.reading import DiscordReader
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
@@ -76,19 +76,19 @@ class DiscordOutlet(MessagingOutlet):
         self._client = client
         self._api_url = settings().api_url
         self._reader = DiscordReader(client, self._sender, settings)
-        self._members = DiscordMembers(client, self._sender)
+        self._members = DiscordMembers(client, self._sender, DiscordAccessPolicy(settings))
         open_seconds = self._tempo.open_seconds
         self._threads = Threads(client, self._sender, tasks, open_seconds=open_seconds)
         self._message = partial(DiscordMessage, self._sender, self._threads)
         super().__init__(NOWHERE)
 
-    async def membership(self, user: Identity, place: Place) -> Membership:
+    async def membership(self, user: Identity, place: Place, *, groups: bool = True) -> Membership:
         """Return the membership of a user in a server; for no server, in any of the bot's.
 
         Raises:
             DeliveryError: Discord does not answer.
         """
-        return await self._members.membership(user, place)
+        return await self._members.membership(user, place, groups=groups)
 
     async def _show_receipt(self, place: Place) -> None:
         async def mark() -> None:

@@ -82,17 +82,22 @@ class DiscordAccessPolicy(Deduplicator):
         settings = self._settings()
         channels = {place.channel, place.thread, category}
         if not place.workspace:
-            if not settings.direct_messages:
+            if settings.direct_messages == "nobody":
                 return AccessRefusal(NO_DIRECT_MESSAGES)
         elif settings.guilds and place.workspace not in settings.guilds:
             return AccessRefusal(NOT_THIS_SERVER, silent=True)
         elif settings.channels and not channels & set(settings.channels):
             return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
-        if not (settings.roles or settings.users):
-            return None
-        if user.account in settings.users or user.roles & set(settings.roles):
+        if self.admits(user):
             return None
         return AccessRefusal(ROLES_UNKNOWN if settings.roles and not place.workspace else NOT_YOU)
+
+    def admits(self, user: DiscordUser) -> bool:
+        """Return True if an account or its roles may use the bot."""
+        settings = self._settings()
+        if not (settings.roles or settings.users):
+            return True
+        return user.account in settings.users or bool(user.roles & set(settings.roles))
 
     def groups(self, user: DiscordUser, place: Place) -> frozenset[str] | None:
         """Return the user's roles in a server as `Membership` names them; `None` elsewhere."""

@@ -5,6 +5,12 @@ from collections.abc import Iterator
 from bot.checks import some
 from bot.platforms.discord.settings import DiscordSettings
 
+_ANSWERED = {
+    "members": "answered",
+    "paired": "answered after a code",
+    "nobody": "not answered",
+}
+
 
 def lines(settings: DiscordSettings) -> Iterator[str]:
     """Yield the state of the platform for `check`."""
@@ -12,7 +18,7 @@ def lines(settings: DiscordSettings) -> Iterator[str]:
         yield "off: no DISCORD_TOKEN, and no `discord.token`"
         return
     threads = "a mention opens a thread" if settings.threads else "answers stay in the channel"
-    private = "answered" if settings.direct_messages else "not answered"
+    private = _ANSWERED[settings.direct_messages]
     yield f"on: {threads}; direct messages are {private}"
     yield f"where: {some(settings.guilds, 'server')}, {some(settings.channels, 'channel')}"
     if settings.roles or settings.users:

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, StringConstraints, model_validator
 
+from bot.conversations.access import DirectMessages
 from bot.values import PlatformSettings
 
 API_URL = "https://discord.com/api/v10"
@@ -71,8 +72,10 @@ class DiscordSettings(PlatformSettings):
     admin_roles: tuple[Snowflake, ...] = ()
     """Roles whose members are admins of the server of the role, beside `access.place_admins`."""
 
-    direct_messages: bool = True
-    """Whether direct messages are answered."""
+    direct_messages: DirectMessages = "members"
+    """The users who are answered in direct messages: members of a server or workspace with the bot,
+    those whose code an admin confirms with the command pair (paired), or nobody.
+    """
 
     commands: Annotated[
         Literal["global", "guilds", "off"],

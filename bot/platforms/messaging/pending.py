@@ -55,7 +55,7 @@ class PendingOutlet:
         outlet = await asyncio.shield(self._outlet)
         return await outlet.ask(confirmation)
 
-    async def membership(self, user: Identity, place: Place) -> Membership:
+    async def membership(self, user: Identity, place: Place, *, groups: bool = True) -> Membership:
         """Refuse, since no member can be read yet.
 
         Raises:

@@ -8,6 +8,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.platforms.messaging.recent import Recent
 from bot.platforms.reading import Membership
+from bot.platforms.slack.people import SlackAccessPolicy, SlackUser
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.sending import Sender
 from bot.values import Identity, Json, Place
@@ -15,7 +16,7 @@ from bot.values import Identity, Json, Place
 log = logging.getLogger(__name__)
 
 #: Time for which the user groups of a workspace are used without asking again, in seconds.
-FRESH_SECONDS = 120.0
+FRESH_SECONDS = 60.0
 MOST_WORKSPACES = 1_000
 #: Most pages of the members of a channel that is shared with other companies.
 MOST_PAGES, PAGE = 10, 1_000
@@ -31,15 +32,23 @@ class SlackMembers:
 
     Args:
         sender: Makes requests to Slack.
+        policy: Decides which members may use the bot.
         monotonic: A monotonic clock in seconds.
     """
 
-    def __init__(self, sender: Sender, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        sender: Sender,
+        policy: SlackAccessPolicy,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._sender = sender
+        self._policy = policy
         self._now = monotonic
-        self._groups: Recent[str, tuple[_Groups, float]] = Recent(MOST_WORKSPACES)
+        self._groups: Recent[str, tuple[_Groups | None, float]] = Recent(MOST_WORKSPACES)
 
-    async def membership(self, user: Identity, place: Place) -> Membership:
+    async def membership(self, user: Identity, place: Place, *, groups: bool = True) -> Membership:
         """Return the membership of a user in the workspace of a place.
 
         A user of another company is present as long as the channel of the place is shared with
@@ -50,23 +59,29 @@ class SlackMembers:
         """
         if not await self._is_present(user, place):
             return Membership(present=False)
-        groups = await self._groups_of(place.workspace)
-        if groups is None:
+        known = await self._groups_of(place.workspace) if groups else None
+        if known is None:
             return Membership(groups=None)
         teams = place.workspace.split(".")
-        mine = (group for group, members in groups.items() if user.account in members)
+        mine = (group for group, members in known.items() if user.account in members)
         return Membership(
             groups=frozenset(f"slack-group:{team}:{group}" for group in mine for team in teams)
         )
 
     async def _is_present(self, user: Identity, place: Place) -> bool:
         workspace = place.workspace
+        stranger = user.workspace not in workspace.split(".")
+        asked = SlackUser(
+            account=user.account, home=user.workspace, workspace=workspace, stranger=stranger
+        )
+        if self._policy.refusal(asked, place.channel):
+            return False
         try:
             answer = await self._sender.ask(workspace, AsyncWebClient.users_info, user=user.account)
             found: Json = answer.get("user") or {}
             if found.get("deleted"):
                 return False
-            if user.workspace in workspace.split(".") or not place.channel:
+            if not (stranger and place.channel):
                 return True
             return await self._is_in_channel(user, place)
         except RefusedError as error:
@@ -104,9 +119,10 @@ class SlackMembers:
                 log.warning(
                     "User groups of Slack need the scope usergroups:read: see docs/slack.md"
                 )
+                self._groups[workspace] = (None, self._now() + FRESH_SECONDS)
                 return None
             raise
-        found = {
+        found: _Groups = {
             str(group["id"]): frozenset(map(str, group.get("users") or ()))
             for group in answer.get("usergroups") or ()
         }

@@ -32,7 +32,7 @@ from bot.platforms.slack.clients import Clients
 from bot.platforms.slack.live import SlackCard, SlackMessage, SlackReply, Tempo
 from bot.platforms.slack.members import SlackMembers
 from bot.platforms.slack.messages import History
-from bot.platforms.slack.people import Names, SlackUser
+from bot.platforms.slack.people import Names, SlackAccessPolicy, SlackUser
 from bot.platforms.slack.reading import SlackReader
 from bot.platforms.slack.sending import Draft, Sender, made_harmless
 from bot.platforms.slack.settings import SlackSettings
@@ -102,19 +102,19 @@ class SlackOutlet(MessagingOutlet):
         self._questions: Recent[str, ShownQuestion | None] = Recent(QUESTIONS_KEPT)
         self.names = Names(self.sender)
         self.reader = History(clients, self.sender, self.names, settings().api_url)
-        self._members = SlackMembers(self.sender)
+        self._members = SlackMembers(self.sender, SlackAccessPolicy(settings))
         self._elsewhere = SlackReader(clients, self.sender, self.reader, self.names, settings)
         self.status = Status(self.sender, tasks, refresh_seconds=tempo.refresh_seconds)
         self._tasks = tasks
         super().__init__(NOWHERE)
 
-    async def membership(self, user: Identity, place: Place) -> Membership:
+    async def membership(self, user: Identity, place: Place, *, groups: bool = True) -> Membership:
         """Return the membership of a user in the workspace of a place.
 
         Raises:
             DeliveryError: Slack does not answer.
         """
-        return await self._members.membership(user, place)
+        return await self._members.membership(user, place, groups=groups)
 
     # -- acknowledgements and status -------------------------------------------------------------
 

@@ -168,7 +168,7 @@ class SlackAccessPolicy(Deduplicator):
         if settings.workspaces and not here & set(settings.workspaces):
             return AccessRefusal(NOT_THIS_WORKSPACE, silent=True)
         if channel.startswith("D"):
-            if not settings.direct_messages:
+            if settings.direct_messages == "nobody":
                 return AccessRefusal(NO_DIRECT_MESSAGES)
         elif channel and settings.channels and channel not in settings.channels:
             return AccessRefusal(NOT_THIS_CHANNEL, silent=True)

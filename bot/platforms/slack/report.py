@@ -5,13 +5,19 @@ from collections.abc import Iterator
 from bot.checks import some
 from bot.platforms.slack.settings import SlackSettings
 
+_ANSWERED = {
+    "members": "answered",
+    "paired": "answered after a code",
+    "nobody": "not answered",
+}
+
 
 def lines(settings: SlackSettings) -> Iterator[str]:
     """Yield the state of the platform for `check`."""
     if not settings.configured:
         yield "off: no SLACK_BOT_TOKEN, and no `slack.bot_token`; docs/slack.md leads through it"
         return
-    private = "answered" if settings.direct_messages else "not answered"
+    private = _ANSWERED[settings.direct_messages]
     if settings.mode == "socket":
         yield f"on: over connections that it opens itself; direct messages are {private}"
     else:

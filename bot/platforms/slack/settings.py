@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from bot.conversations.access import DirectMessages
 from bot.values import PlatformSettings
 
 API_URL = "https://slack.com/api/"
@@ -138,8 +139,10 @@ class SlackSettings(PlatformSettings):
     none: everyone.
     """
 
-    direct_messages: bool = True
-    """Whether direct messages are answered."""
+    direct_messages: DirectMessages = "members"
+    """The users who are answered in direct messages: members of a server or workspace with the bot,
+    those whose code an admin confirms with the command pair (paired), or nobody.
+    """
 
     command: Command = "/retinue"
     """The slash command for everything, as the app's manifest names it."""

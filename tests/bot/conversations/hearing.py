@@ -15,6 +15,7 @@ from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
+from bot.conversations.pairing import Pairings
 from bot.conversations.rights import Memberships, RightsDirectory
 from bot.conversations.sharing import ConversationSettings
 from bot.disk import DiskReserve
@@ -53,7 +54,14 @@ class Process:
     def directory(self) -> RightsDirectory:
         """The rights where no roles are configured."""
         memberships = Memberships({self.outlet.platform: self.outlet}, self.clock)
-        return RightsDirectory(RolesSettings(), memberships, frozenset)
+        return RightsDirectory(
+            settings=RolesSettings(),
+            memberships=memberships,
+            expand=frozenset,
+            access=AccessSettings(),
+            direct=lambda _: "members",
+            pairings=Pairings(self.database, self.clock),
+        )
 
     def __post_init__(self) -> None:
         office = self.office = FakeOffice(self.database, limits(), self.clock)

@@ -1,17 +1,26 @@
 """The roles and rights of users are those of now, and are not guessed when a platform is away."""
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from bot.conversations.access import AccessSettings
+from bot.conversations.pairing import ALPHABET, VALID_FOR, Pairings
 from bot.conversations.rights import FRESH, UNREADABLE, USABLE, Memberships, RightsDirectory
 from bot.errors import DeliveryError, NotAllowedError
 from bot.platforms.reading import Membership
 from bot.rights.effective import Rights
 from bot.rights.settings import RolesSettings
 from bot.values import Identity, Place
+from db import pairings
+from db.database import Database
 from tests.fakes.clock import FakeClock
 from tests.fakes.outlet import FakeOutlet
+
+#: Makes a directory.
+Directory = Callable[..., RightsDirectory]
 
 ANN = Identity("discord", "", "10001")
 SERVER = Place("discord", "70010", "80010")
@@ -27,14 +36,25 @@ def outlet() -> FakeOutlet:
     return FakeOutlet("discord")
 
 
-def directory(outlet: FakeOutlet, clock: FakeClock, roles: RolesSettings) -> RightsDirectory:
-    return RightsDirectory(roles, Memberships({"discord": outlet}, clock), frozenset)
+@pytest.fixture
+def directory(outlet: FakeOutlet, clock: FakeClock, database: Database) -> Directory:
+    def made(roles: RolesSettings = ROLES, direct: str = "members", **access: Any) -> Any:
+        return RightsDirectory(
+            settings=roles,
+            memberships=Memberships({"discord": outlet}, clock),
+            expand=frozenset,
+            access=AccessSettings(**access),
+            direct=lambda _: direct,
+            pairings=Pairings(database, clock),
+        )
+
+    return made
 
 
 async def test_a_role_that_is_removed_counts_no_more_within_two_minutes(
-    outlet: FakeOutlet, clock: FakeClock
+    outlet: FakeOutlet, clock: FakeClock, directory: Directory
 ) -> None:
-    known = directory(outlet, clock, ROLES)
+    known = directory(ROLES)
     outlet.members[ANN, ""] = Membership(groups=frozenset({LEADS}))
 
     first = await known.role_of(ANN, SERVER)
@@ -48,8 +68,10 @@ async def test_a_role_that_is_removed_counts_no_more_within_two_minutes(
     assert len(outlet.looked_up) == 2
 
 
-async def test_what_an_event_tells_is_not_asked_for(outlet: FakeOutlet, clock: FakeClock) -> None:
-    known = directory(outlet, clock, ROLES)
+async def test_what_an_event_tells_is_not_asked_for(
+    outlet: FakeOutlet, clock: FakeClock, directory: Directory
+) -> None:
+    known = directory(ROLES)
 
     known.note(ANN, SERVER, frozenset({LEADS}))
 
@@ -58,9 +80,9 @@ async def test_what_an_event_tells_is_not_asked_for(outlet: FakeOutlet, clock: F
 
 
 async def test_without_an_answer_a_membership_holds_for_five_minutes_and_then_nothing_is_allowed(
-    outlet: FakeOutlet, clock: FakeClock
+    outlet: FakeOutlet, clock: FakeClock, directory: Directory
 ) -> None:
-    known = directory(outlet, clock, ROLES)
+    known = directory(ROLES)
     known.note(ANN, SERVER, frozenset({LEADS}))
     outlet.unreadable = DeliveryError("Discord is away.")
 
@@ -70,44 +92,47 @@ async def test_without_an_answer_a_membership_holds_for_five_minutes_and_then_no
 
     assert held == "lead"
     with pytest.raises(NotAllowedError, match="cannot check your role here at the moment"):
-        await known.rights(ANN, SERVER)
+        await known.role_of(ANN, SERVER)
 
 
 async def test_groups_that_may_not_be_read_are_not_taken_for_none(
-    outlet: FakeOutlet, clock: FakeClock
+    outlet: FakeOutlet, clock: FakeClock, directory: Directory
 ) -> None:
     outlet.members[ANN, ""] = Membership(groups=None)
 
     with pytest.raises(NotAllowedError) as refused:
-        await directory(outlet, clock, ROLES).rights(ANN, SERVER)
+        await directory(ROLES).rights(ANN, SERVER)
 
     assert str(refused.value) == UNREADABLE
 
 
 async def test_a_role_is_refused_outside_of_its_places(
-    outlet: FakeOutlet, clock: FakeClock
+    outlet: FakeOutlet, clock: FakeClock, directory: Directory
 ) -> None:
-    known = directory(outlet, clock, ROLES)
+    known = directory(ROLES)
 
     await known.check(ANN, SERVER)
 
     with pytest.raises(NotAllowedError, match="The role `guest` may not use this bot here"):
         await known.check(ANN, Place("discord", "70020", "80020"))
-    await directory(outlet, clock, RolesSettings()).check(ANN, Place("discord", "70020", "1"))
+    await directory(RolesSettings()).check(ANN, Place("discord", "70020", "1"))
 
 
-async def test_without_roles_nothing_is_looked_up(outlet: FakeOutlet, clock: FakeClock) -> None:
-    known = directory(outlet, clock, RolesSettings())
+async def test_without_roles_no_groups_are_looked_up(
+    outlet: FakeOutlet, clock: FakeClock, directory: Directory
+) -> None:
+    known = directory(RolesSettings())
 
     assert await known.rights(ANN, SERVER) == Rights((), "user")
     assert not await known.is_among(frozenset({"discord:10001"}), ANN, SERVER)
-    assert outlet.looked_up == []
+    assert outlet.looked_up == [(ANN, "70010")]
+    assert outlet.with_groups == []
 
 
 async def test_a_role_of_the_platform_makes_an_admin_only_if_it_is_known(
-    outlet: FakeOutlet, clock: FakeClock
+    outlet: FakeOutlet, clock: FakeClock, directory: Directory
 ) -> None:
-    known = directory(outlet, clock, RolesSettings())
+    known = directory(RolesSettings())
     outlet.members[ANN, "70010"] = Membership(groups=frozenset({LEADS}))
 
     assert await known.is_among({LEADS}, ANN, SERVER)
@@ -115,3 +140,97 @@ async def test_a_role_of_the_platform_makes_an_admin_only_if_it_is_known(
     clock.advance(USABLE.total_seconds())
     outlet.unreadable = DeliveryError("Discord is away.")
     assert not await known.is_among({LEADS}, ANN, SERVER)
+
+
+# -- access ----------------------------------------------------------------------------------------
+
+DIRECT = Place("discord", "", "55")
+
+
+async def test_direct_messages_are_for_members_of_a_server_with_the_bot(
+    outlet: FakeOutlet, clock: FakeClock, directory: Directory
+) -> None:
+    known = directory(RolesSettings())
+    await known.check(ANN, DIRECT)
+    outlet.members[ANN, ""] = Membership(present=False)
+
+    clock.advance(FRESH.total_seconds())
+
+    with pytest.raises(NotAllowedError, match="members of a server or workspace that has me"):
+        await known.check(ANN, DIRECT)
+    await known.check(ANN, SERVER)
+    assert await known.lost(ANN, DIRECT)
+
+
+async def test_a_user_of_another_company_is_no_member_in_direct_messages(
+    directory: Directory,
+) -> None:
+    stranger, place = Identity("slack", "T20", "U20"), Place("slack", "T10", "D10")
+
+    with pytest.raises(NotAllowedError, match="members of a server"):
+        await directory(RolesSettings()).check(stranger, place)
+
+
+async def test_a_code_admits_to_direct_messages_once_an_admin_confirms_it(
+    clock: FakeClock, database: Database, directory: Directory
+) -> None:
+    known = directory(RolesSettings(), "paired")
+
+    with pytest.raises(NotAllowedError, match="Give an admin this code") as asked:
+        await known.check(ANN, DIRECT)
+    with pytest.raises(NotAllowedError) as again:
+        await known.check(ANN, DIRECT)
+    found = await database.read(pairings.of_user, ANN)
+    clock.advance(VALID_FOR.total_seconds())
+    with pytest.raises(NotAllowedError) as later:
+        await known.check(ANN, DIRECT)
+    newer = await database.read(pairings.of_user, ANN)
+    assert found is not None
+    assert newer is not None
+    await database.write(pairings.confirm, newer.code, by="root", now=clock())
+    await known.check(ANN, DIRECT)
+
+    assert found.code in str(asked.value)
+    assert set(found.code) <= set(ALPHABET)
+    assert str(again.value) == str(asked.value)
+    assert found.code not in str(later.value)
+    assert newer.code in str(later.value)
+    assert not await known.lost(ANN, DIRECT)
+    await known.check(ANN, SERVER)
+
+
+@pytest.mark.parametrize(
+    ("access", "membership", "lost"),
+    [
+        ({}, Membership(), False),
+        ({}, Membership(present=False), True),
+        ({"blocked": ("discord:10001",)}, Membership(), True),
+        ({"admins": ("discord:10001",)}, Membership(present=False), True),
+    ],
+)
+async def test_access_is_lost_by_leaving_and_by_being_blocked(
+    outlet: FakeOutlet, directory: Directory, access: Any, membership: Membership, lost: bool
+) -> None:
+    outlet.members[ANN, "70010"] = membership
+    known = directory(RolesSettings(), **access)
+
+    assert bool(await known.lost(ANN, SERVER)) is lost
+    if lost:
+        with pytest.raises(NotAllowedError, match="no access to this bot here any more"):
+            await known.rights(ANN, SERVER)
+    else:
+        await known.rights(ANN, SERVER)
+
+
+async def test_access_is_lost_with_the_role_that_admitted_to_the_place(
+    outlet: FakeOutlet, clock: FakeClock, directory: Directory
+) -> None:
+    known, yard = directory(ROLES), Place("discord", "70010", "90010")
+    elsewhere = Place("discord", "70020", "80010")
+    outlet.members[ANN, ""] = Membership(groups=frozenset({LEADS}))
+
+    assert not await known.lost(ANN, yard)
+    assert await known.lost(ANN, elsewhere)
+    clock.advance(USABLE.total_seconds())
+    outlet.unreadable = DeliveryError("Discord is away.")
+    assert not await known.lost(ANN, yard)

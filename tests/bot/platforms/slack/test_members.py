@@ -27,7 +27,7 @@ def watch() -> Watch:
 
 @pytest.fixture
 def members(at: Counter, watch: Watch) -> SlackMembers:
-    return SlackMembers(at.receiver.outlet.sender, monotonic=watch)
+    return SlackMembers(at.receiver.outlet.sender, at.receiver.reception, monotonic=watch)
 
 
 def alice_of(at: Counter) -> tuple[Identity, Place]:
@@ -35,7 +35,7 @@ def alice_of(at: Counter) -> tuple[Identity, Place]:
     return Identity("slack", team, at.alice.id), Place("slack", team, at.general.id)
 
 
-async def test_the_user_groups_of_a_member_are_read_and_again_after_two_minutes(
+async def test_the_user_groups_of_a_member_are_read_and_again_after_a_minute(
     at: Counter, members: SlackMembers, watch: Watch
 ) -> None:
     user, place = alice_of(at)

@@ -1,0 +1,59 @@
+"""Queries on users with active work: unfinished runs, open turns and schedules."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Select, Table, select, union
+
+from bot.values import UNFINISHED, Identity, Place
+from db.database import Transaction
+from db.rows import is_at
+from db.schedules import ALIVE
+from db.tables import schedules, subagent_runs, turns, users
+
+_OPEN = {
+    subagent_runs: subagent_runs.c.status.in_(UNFINISHED),
+    turns: turns.c.status.in_(("queued", "running")),
+    schedules: schedules.c.status.in_(ALIVE),
+}
+_CHANNEL = ("channel", "place_workspace", "place_channel")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveWork:
+    """The ids of a user's active work in a channel."""
+
+    runs: Sequence[str]
+    turns: Sequence[str]
+    schedules: Sequence[str]
+
+
+async def working(tx: Transaction, platforms: Sequence[str]) -> list[tuple[Identity, Place]]:
+    """Return the users with active work on some platforms, with each channel of that work."""
+
+    def of(table: Table) -> Select[tuple[str, ...]]:
+        columns = (table.c[name] for name in ("user_id", *_CHANNEL))
+        return select(*columns).where(_OPEN[table], table.c.channel.in_(platforms))
+
+    work = union(*map(of, _OPEN)).subquery()
+    query = select(users, *(work.c[name].label(f"at_{name}") for name in _CHANNEL))
+    rows = await tx.execute(query.join(work, work.c.user_id == users.c.id))
+    return [
+        (
+            Identity(row.platform, row.workspace, row.account),
+            Place(row.at_channel, row.at_place_workspace, row.at_place_channel),
+        )
+        for row in rows
+    ]
+
+
+async def work_of(tx: Transaction, user_id: str, place: Place) -> ActiveWork:
+    """Return the active work of a user in a channel."""
+
+    async def ids(table: Table) -> list[str]:
+        mine = (table.c.user_id == user_id, _OPEN[table], *is_at(table, place, *_CHANNEL))
+        return list(await tx.scalars(select(table.c.id).where(*mine)))
+
+    return ActiveWork(
+        runs=await ids(subagent_runs), turns=await ids(turns), schedules=await ids(schedules)
+    )
