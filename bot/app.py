@@ -136,9 +136,19 @@ async def open_bot(
             present=present,
             now=now,
         )
+        registry = SkillRegistry()
+        directory = RightsDirectory(
+            settings=current.live(RolesSettings),
+            memberships=Memberships(outlets, now),
+            expand=registry.expand,
+            access=current.live(AccessSettings),
+            direct=current.direct_messages,
+            pairings=Pairings(database, now),
+        )
         ledger = Ledger(
             database=database,
             settings=current.live(SpendingSettings),
+            role_of=directory.role_of,
             tasks=tasks,
             worker_id=worker_id,
             now=now,
@@ -153,7 +163,6 @@ async def open_bot(
             partial(tasks.later, name="show a run card"),
         )
         records = Records(database, now)
-        registry = SkillRegistry()
 
         base = Foundation(
             config=current,
@@ -169,14 +178,7 @@ async def open_bot(
             restarts=restarts,
             active_runs=active_runs,
             active_turns=active_turns,
-            directory=RightsDirectory(
-                settings=current.live(RolesSettings),
-                memberships=Memberships(outlets, now),
-                expand=registry.expand,
-                access=current.live(AccessSettings),
-                direct=current.direct_messages,
-                pairings=Pairings(database, now),
-            ),
+            directory=directory,
             worker_id=worker_id,
             now=now,
         )

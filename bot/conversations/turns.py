@@ -217,17 +217,14 @@ class Turns:
             permissions=self.permissions(),
             approved=Approved(1, again=turn.attempt > 1) if confirmed else None,
         )
-        around = self._agent_context(turn, clock, beginning, rights.role)
+        around = self._agent_context(turn, clock, beginning)
         agent = BaseAgent(config, model, toolbox, around, progress=reply.progress)
         messages = beginning.messages
         return await agent.run(
             messages, history=len(messages) - 1, on_text=reply.update if reply.stream else None
         )
 
-    def _agent_context(
-        self, turn: Turn, clock: WorkClock, beginning: Beginning, role: str
-    ) -> AgentContext:
-        roles = (role,) if role else ()
+    def _agent_context(self, turn: Turn, clock: WorkClock, beginning: Beginning) -> AgentContext:
         return AgentContext(
             journal=self._journal(turn),
             budget=TokenBudget(UNLIMITED),
@@ -248,7 +245,7 @@ class Turns:
                 shared=turn.shared,
                 others=beginning.others,
                 granted=beginning.granted,
-                payer=Payer(user=turn.user, place=turn.place, work_id=turn.id, roles=roles),
+                payer=Payer(user=turn.user, place=turn.place, work_id=turn.id),
                 rights=partial(self.rights, turn.user, turn.place),
             ),
             spent_before=usage_of(turn) + beginning.spent,

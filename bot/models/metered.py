@@ -1,14 +1,16 @@
 """Reserves an amount for each request to a provider, and adds the cost to its usage."""
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from bot.agent.messages import Answer, Usage
 from bot.errors import NearLimitError
 from bot.models.base import Model, ModelRequest, OnText
 from bot.models.client import estimated_input
-from bot.models.metering import Meter, bounds_of
+from bot.models.metering import Meter, MeteredCall, bounds_of
 from bot.models.prices import Prices
 
 #: Receives the priced usage of a request and the name of its model.
@@ -42,21 +44,27 @@ class MeteredModel:
         Raises:
             SpendingLimitError: The request exceeds a limit; the provider was not asked.
         """
-        if self.meter is None or request.payer is None or not self.meter.applies(request.payer):
+        meter, payer = self.meter, request.payer
+        if meter is None or payer is None or not (limits := await meter.limits(payer)):
             return await self._ask(request, on_text, lambda _, __: None)
+        reserve = partial(meter.call, payer, limits)
         expected = request.expected_input or estimated_input(request)
         try:
-            return await self._reserved(request, on_text, expected, counted=False)
+            return await self._reserved(reserve, request, on_text, expected, counted=False)
         except NearLimitError:
-            counted = await self.model.count(request)
-            return await self._reserved(request, on_text, counted or expected, counted=True)
+            found = await self.model.count(request) or expected
+            return await self._reserved(reserve, request, on_text, found, counted=True)
 
     async def _reserved(
-        self, request: ModelRequest, on_text: OnText | None, expected: int, *, counted: bool
+        self,
+        reserve: Callable[..., AbstractAsyncContextManager[MeteredCall]],
+        request: ModelRequest,
+        on_text: OnText | None,
+        expected: int,
+        *,
+        counted: bool,
     ) -> Answer:
         """Reserve an amount, ask, and settle what was billed."""
-        assert self.meter is not None
-        assert request.payer is not None
         bounds = bounds_of(
             self.prices,
             self.provider,
@@ -65,7 +73,7 @@ class MeteredModel:
             max_output=request.max_tokens,
             last=not request.tools_allowed,
         )
-        async with self.meter.call(request.payer, bounds, counted=counted) as call:
+        async with reserve(bounds, counted=counted) as call:
             asked = replace(request, max_tokens=min(request.max_tokens, call.max_output))
             return await self._ask(asked, on_text, call.charge)
 

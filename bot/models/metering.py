@@ -1,5 +1,6 @@
 """The port through which model calls draw from the limits on tokens and money."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -8,7 +9,7 @@ from typing import Protocol
 from bot.agent.messages import Usage
 from bot.models.base import cached_weight
 from bot.models.prices import Prices
-from bot.spending.pools import CallBounds, Payer
+from bot.spending.pools import CallBounds, Payer, Pool
 
 #: Output tokens by which the price of one is computed.
 _SAMPLE = 1_000
@@ -42,16 +43,17 @@ class MeteredCall:
 class Meter(Protocol):
     """Reserves an amount for each model call, and settles it with what was billed."""
 
-    def applies(self, payer: Payer | None) -> bool:
-        """Return True if a limit applies to a payer, so that each call must be reserved."""
+    async def limits(self, payer: Payer | None) -> Sequence[Pool]:
+        """Return the limits that apply to a payer; without any, a call need not be reserved."""
 
     def call(
-        self, payer: Payer, bounds: CallBounds, *, counted: bool
+        self, payer: Payer, limits: Sequence[Pool], bounds: CallBounds, *, counted: bool
     ) -> AbstractAsyncContextManager[MeteredCall]:
         """Reserve an amount for a call, which is settled when the block ends.
 
         Args:
             payer: The payer.
+            limits: The limits that apply to the payer.
             bounds: The most that the call can cost.
             counted: Whether the provider has counted the input. An estimate raises `NearLimitError`
                 where its error counts.

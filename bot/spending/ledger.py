@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from math import inf
 
-from bot.errors import ModelRefusedError, NearLimitError, SpendingLimitError
+from bot.errors import ModelRefusedError, NearLimitError, NotAllowedError, SpendingLimitError
 from bot.models.metering import MeteredCall
 from bot.spending.amounts import PoolState
 from bot.spending.pools import (
@@ -26,7 +26,7 @@ from bot.spending.pools import (
 )
 from bot.spending.settings import SpendingSettings
 from bot.tasks import Tasks
-from bot.values import Clock, Place, new_sortable_id
+from bot.values import Clock, Identity, Live, Place, new_sortable_id
 from db import pools, spending
 from db.database import Database, Transaction, patiently
 
@@ -60,28 +60,36 @@ class Ledger:
 
     Attributes:
         settings: Returns the limits.
+        role_of: Returns the name of a user's role in a place.
         tell: Stores the notices about pools that are nearly or wholly used.
         deliver: Delivers stored notices, by their keys.
     """
 
     database: Database
-    settings: Callable[[], SpendingSettings]
+    settings: Live[SpendingSettings]
+    role_of: Callable[[Identity, Place], Awaitable[str]]
     tasks: Tasks
     worker_id: str
     now: Clock
     tell: Tell
     deliver: Callable[[list[str]], None]
 
-    def applies(self, payer: Payer | None) -> bool:
-        """Return True if a limit applies to a payer; see `Meter`."""
-        return payer is not None and bool(pools_of(payer, self.settings(), self.now()))
+    async def limits(self, payer: Payer | None) -> list[Pool]:
+        """Return the limits that apply to a payer; see `Meter`."""
+        if payer is None:
+            return []
+        settings, role = self.settings(), ""
+        if settings.roles:
+            # While the role is unknown, the work itself is refused.
+            with suppress(NotAllowedError):
+                role = await self.role_of(payer.user, payer.place)
+        return pools_of(payer, role, settings, self.now())
 
     @asynccontextmanager
     async def call(
-        self, payer: Payer, bounds: CallBounds, *, counted: bool
+        self, payer: Payer, limits: Sequence[Pool], bounds: CallBounds, *, counted: bool
     ) -> AsyncIterator[MeteredCall]:
         """Reserve an amount for a call, and settle it at the end; see `Meter`."""
-        limits = pools_of(payer, self.settings(), self.now())
         if bounds.input_cost is None and any(pool.cost is not None for pool in limits):
             raise ModelRefusedError(
                 "This model has no price, and a limit in money applies here. An admin must set its "
@@ -192,7 +200,7 @@ class Ledger:
 
     async def states(self, payer: Payer) -> list[tuple[Pool, PoolState]]:
         """Return the limits of a payer with their use."""
-        limits, now = pools_of(payer, self.settings(), self.now()), self.now()
+        limits, now = await self.limits(payer), self.now()
         async with self.database.snapshot() as tx:
             found = await pools.read(tx, [pool.id for pool in limits], now)
             states = []

@@ -11,7 +11,7 @@ from enum import StrEnum
 from bot.conversations.access import is_private
 from bot.run_texts import dollars
 from bot.spending.amounts import PoolState
-from bot.spending.settings import PeriodLimits, SpendingLimit, SpendingSettings
+from bot.spending.settings import PeriodLimits, RoleLimits, SpendingLimit, SpendingSettings
 from bot.subagents.limits import spoken
 from bot.values import Identity, Place
 
@@ -49,14 +49,12 @@ class Payer:
     Attributes:
         work_id: The turn or run.
         runs: The run and the runs that began it; empty for a turn.
-        roles: The roles of the user.
     """
 
     user: Identity
     place: Place
     work_id: str
     runs: tuple[str, ...] = ()
-    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,19 +267,16 @@ def pseudonym(user: Identity) -> str:
     return hashlib.sha256(f"retinue pool {user.key}".encode()).hexdigest()[:32]
 
 
-def pools_of(payer: Payer, settings: SpendingSettings, now: datetime) -> list[Pool]:
-    """Return the pools that limit a payer, ordered by their keys."""
+def pools_of(payer: Payer, role: str, settings: SpendingSettings, now: datetime) -> list[Pool]:
+    """Return the pools that limit a payer of this role, ordered by their keys."""
     found: list[Pool] = []
     for run_id in payer.runs:
         found += _pools(Scope.RUN, run_id, "this run", {"": settings.run}, now)
     user = settings.users.get(_spelled(payer.user), settings.user)
-    own = [settings.roles[name].each for name in payer.roles if name in settings.roles]
-    limits = _periods(_lowest([user, *own]))
+    of_role = settings.roles.get(role, RoleLimits())
+    limits = _periods(_lowest([user, of_role.each]))
     found += _pools(Scope.USER, pseudonym(payer.user), "your own work", limits, now)
-    for name in payer.roles:
-        if name in settings.roles:
-            limits = _periods(settings.roles[name].together)
-            found += _pools(Scope.ROLE, name, f"the role {name}", limits, now)
+    found += _pools(Scope.ROLE, role, f"the role {role}", _periods(of_role.together), now)
     place = payer.place
     if not is_private(place):
         subject = f"{place.platform}:{place.workspace}:{place.channel}"

@@ -39,7 +39,7 @@ class RoleLimits(Settings):
     """Limits of a role."""
 
     each: PeriodLimits = PeriodLimits()
-    """Limits of each user with the role; the lowest of several counts."""
+    """Limits of each user with the role; the lower of these and those of `user` counts."""
 
     together: PeriodLimits = PeriodLimits()
     """Limits of all users with the role together."""

@@ -23,7 +23,7 @@ from bot.catalog.agents import Agents, find
 from bot.errors import NotAllowedError
 from bot.events import EventBus
 from bot.models.base import Model
-from bot.rights.effective import USER, Rights, RightsOf, unlimited
+from bot.rights.effective import Rights, RightsOf, unlimited
 from bot.spending.pools import Payer
 from bot.subagents.active import ActiveRun, RunAccount, RunInbox
 from bot.subagents.asking import OwnerQuestions
@@ -291,10 +291,7 @@ def own_workspace(run: Run) -> str:
 def payer_of(run: Run, owner: Identity) -> Payer:
     """Return the payer of a run: its owner, with the runs that began it."""
     callers = run.metadata.get(CALLERS, ())
-    role = Rights.of_json(run.metadata.get(RIGHTS)).role or USER
-    return Payer(
-        user=owner, place=run.place, work_id=run.id, runs=(run.id, *callers), roles=(role,)
-    )
+    return Payer(user=owner, place=run.place, work_id=run.id, runs=(run.id, *callers))
 
 
 def opaque(user_id: str) -> str:

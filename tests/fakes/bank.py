@@ -1,10 +1,13 @@
 """Ledgers of several processes on one database, and calls that draw from their pools."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from bot.agent.messages import Usage
+from bot.models.metering import MeteredCall
 from bot.spending.amounts import PoolState
 from bot.spending.ledger import Ledger, PoolNotice
 from bot.spending.pools import CallBounds, Payer
@@ -61,8 +64,12 @@ class Bank:
             self.told.append((notice.pool.scope, notice.exhausted))
             return []
 
+        async def no_role(_: Identity, __: Place) -> str:
+            return ""
+
         return Ledger(
             database=self.database,
+            role_of=no_role,
             settings=lambda: self.limits,
             tasks=self.tasks,
             worker_id=worker_id,
@@ -71,11 +78,26 @@ class Bank:
             deliver=lambda _: None,
         )
 
+    @asynccontextmanager
+    async def call(
+        self,
+        payer: Payer,
+        bounds: CallBounds,
+        *,
+        worker: str = "w1",
+        counted: bool = True,
+    ) -> AsyncIterator[MeteredCall]:
+        """Make a call in a process."""
+        ledger = self.ledger(worker)
+        limits = await ledger.limits(payer)
+        async with ledger.call(payer, limits, bounds, counted=counted) as made:
+            yield made
+
     async def spend(
         self, payer: Payer, usage: Usage, bounds: CallBounds | None = None, *, counted: bool = True
     ) -> int:
         """Make a call that is billed so much, and return its most output tokens."""
-        async with self.ledger().call(payer, bounds or call(), counted=counted) as made:
+        async with self.call(payer, bounds or call(), counted=counted) as made:
             made.charge(usage, "model")
         return made.max_output
 

@@ -39,7 +39,7 @@ async def spend(url: str, name: str, calls: int, limit: int) -> None:
                 size, user = dice.randint(100, 2_000), Identity("discord", "", dice.choice("123"))
                 real = round(size * dice.uniform(1 - ERROR, 1 + ERROR))
                 try:
-                    reserved = bank.ledger(name).call(payer(user), call(size), counted=True)
+                    reserved = bank.call(payer(user), call(size), worker=name)
                     async with reserved as made:
                         await asyncio.sleep(dice.uniform(0, 0.01))
                         usage = Usage(real, made.max_output, cost=0)

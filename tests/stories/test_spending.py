@@ -6,6 +6,7 @@ import pytest
 
 from bot.agent.messages import Usage
 from bot.conversations.access import AccessSettings
+from bot.rights.settings import RolesSettings
 from bot.spending.settings import SpendingSettings
 from bot.subagents.limits import SubagentSettings
 from bot.values import RunStatus
@@ -152,3 +153,20 @@ async def test_an_admin_raises_a_limit_for_today(database_url: str) -> None:
     assert raised.text.startswith("Raised by $1 until midnight UTC.")
     assert "- the whole bot today: $0.9600 of $2.00 (48 %)" in usage.text
     assert second == "More hens."
+
+
+async def test_the_limit_of_a_role_is_for_its_members_alone(database_url: str) -> None:
+    play = Play(main=[answer("Hens.", 50_000), answer("Hello Bob.", 50_000)])
+    limits = spending(roles={"guest": {"each": {"day": {"usd": "0.4"}}}})
+    roles = RolesSettings.model_validate({"named": {"guest": {"members": ["fake:alice"]}}})
+    more = {"prices": PRICES}
+    async with stage(database_url, play, spending=limits, more_models=more, roles=roles) as it:
+        await it.say(ALICE, "Hello")
+        await replied(it, 1)
+        await it.say(ALICE, "And now?")
+        refused = await replied(it, 2)
+        await it.say(BOB, "Hello")
+        other = await replied(it, 3)
+
+    assert "The spending limit of your own work today is reached: $0.5000 of $0.4000" in refused
+    assert other == "Hello Bob."

@@ -104,7 +104,7 @@ class ClaudeSearch:
     async def _ask(self, messages: list[Json], caller: SearchCaller) -> tuple[list[Json], bool]:
         """Return the blocks of one response, and True if the provider paused it."""
         payer, meter = caller.payer, self._meter
-        if meter is None or payer is None or not meter.applies(payer):
+        if meter is None or payer is None or not (limits := await meter.limits(payer)):
             return await self._send(messages, caller.spent)
         size = estimate_tokens(json.dumps(messages)) + estimate_tokens(PROMPT) + FOUND_TOKENS
         bounds = bounds_of(
@@ -112,7 +112,7 @@ class ClaudeSearch:
         )
         made = self._prices.of(PROVIDER, self.model, Usage(), searches=1) or 0
         bounds = replace(bounds, input_cost=bounds.input_cost and bounds.input_cost + made)
-        async with meter.call(payer, bounds, counted=True) as call:
+        async with meter.call(payer, limits, bounds, counted=True) as call:
 
             def spent(usage: Usage) -> None:
                 call.charge(usage, self.model)

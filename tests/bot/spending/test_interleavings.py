@@ -96,7 +96,8 @@ class Example:
         parts = {each.name: getattr(plain, each.name) for each in fields(plain)}
         ledger = CrashableLedger(**parts | {"worker_id": worker})
         pays = payer(self.users[asked.user], self.place)
-        context = ledger.call(pays, call(asked.size, asked.wanted), counted=True)
+        limits = await ledger.limits(pays)
+        context = ledger.call(pays, limits, call(asked.size, asked.wanted), counted=True)
         try:
             made = await context.__aenter__()
         except SpendingLimitError:

@@ -32,7 +32,7 @@ async def test_a_call_settles_at_what_was_billed(bank: Bank, alice: Identity) ->
 async def test_while_a_call_is_open_its_most_is_reserved(bank: Bank, alice: Identity) -> None:
     bank.limit(bot={"day": {"usd": 1}})
 
-    async with bank.ledger().call(payer(alice), call(1_000, 2_000), counted=True):
+    async with bank.call(payer(alice), call(1_000, 2_000)):
         (state,) = await bank.states(payer(alice))
 
     assert (state.reserved_cost, state.reserved_tokens) == (11_000, 3_000)
@@ -50,7 +50,7 @@ async def test_cached_input_counts_by_its_weight_in_tokens(bank: Bank, alice: Id
 async def test_several_requests_of_one_call_add_up(bank: Bank, alice: Identity) -> None:
     bank.limit(bot={"day": {"usd": 1}})
 
-    async with bank.ledger().call(payer(alice), call(), counted=True) as made:
+    async with bank.call(payer(alice), call()) as made:
         made.charge(billed(100, 0), "model")
         made.charge(billed(50, 10), "model")
 
@@ -62,7 +62,7 @@ async def test_a_call_that_fails_uncharged_costs_nothing(bank: Bank, alice: Iden
     bank.limit(bot={"day": {"usd": 1}})
 
     with pytest.raises(LookupError):
-        async with bank.ledger().call(payer(alice), call(), counted=True):
+        async with bank.call(payer(alice), call()):
             raise LookupError
 
     (state,) = await bank.states(payer(alice))
@@ -74,7 +74,7 @@ async def test_a_cancelled_call_is_settled_at_what_was_lost(bank: Bank, alice: I
     begun = asyncio.Event()
 
     async def ask() -> None:
-        async with bank.ledger().call(payer(alice), call(), counted=True) as made:
+        async with bank.call(payer(alice), call()) as made:
             begun.set()
             try:
                 await asyncio.Event().wait()
@@ -180,7 +180,7 @@ async def test_a_call_settles_in_the_period_in_which_it_began(
 ) -> None:
     bank.limit(bot={"day": {"usd": 1}})
 
-    async with bank.ledger().call(payer(alice), call(), counted=True) as made:
+    async with bank.call(payer(alice), call()) as made:
         (yesterday,) = await bank.ledger().states(payer(alice))
         clock.advance(DAY.total_seconds())
         made.charge(billed(500, 0), "model")
@@ -218,8 +218,8 @@ async def test_near_a_limit_an_estimate_does_not_suffice(bank: Bank, alice: Iden
 
 async def test_what_a_dead_process_reserved_counts_as_billed(bank: Bank, alice: Identity) -> None:
     bank.limit(bot={"day": {"usd": 1}})
-    living = bank.ledger("living").call(payer(alice), call(1_000), counted=True)
-    dying = bank.ledger("dying").call(payer(alice), call(2_000), counted=True)
+    living = bank.call(payer(alice), call(1_000), worker="living")
+    dying = bank.call(payer(alice), call(2_000), worker="dying")
     async with living as of_living, dying as of_dying:
         assert await bank.settle_lost("living") == 1
         (state,) = await bank.states(payer(alice))
@@ -244,7 +244,7 @@ async def test_many_calls_at_once_never_pass_a_limit(bank: Bank, database: Datab
     async def work(user: Identity, worker_id: str) -> None:
         for _ in range(8):
             try:
-                reserved = bank.ledger(worker_id).call(payer(user), call(), counted=True)
+                reserved = bank.call(payer(user), call(), worker=worker_id)
                 async with reserved as made:
                     await asyncio.sleep(0)
                     made.charge(Usage(1_000, made.max_output, cost=0), "model")
