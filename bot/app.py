@@ -29,6 +29,7 @@ from bot.conversations.approvals import Approvals
 from bot.conversations.command_lines import CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import CommandRunner
+from bot.conversations.control import Control
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import CatchUpSettings
@@ -239,6 +240,9 @@ async def open_bot(
             )
         )
         parts = registry.parts
+        control = Control(
+            database=database, manager=manager, active_turns=active_turns, events=events, now=now
+        )
         commands = DurableCommands(
             CommandRunner(
                 table=CommandTable(
@@ -261,6 +265,7 @@ async def open_bot(
                 ),
                 preview=turns.preview,
                 ledger=ledger,
+                control=control,
                 events=events,
                 say=notices.say,
                 now=now,
@@ -282,6 +287,7 @@ async def open_bot(
             sharing,
             events,
             now,
+            draining=control.draining.is_set,
         )
         orchestrator = Orchestrator(
             database=database,
@@ -375,6 +381,7 @@ async def open_bot(
             announcements=announcements,
             upkeep=upkeep,
             registry=registry,
+            draining=control.draining,
         )
         await bot.start(stack)
         yield bot

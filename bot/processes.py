@@ -92,7 +92,8 @@ async def chat(watch: ConfigWatch, *, name: str, plain: bool | None) -> int:
         announcements.append(bot.announcements)
         # Ctrl-C is input here: it stops an answer.
         with StopSignals(signal.SIGTERM) as signals:
-            await signals.until_stopped(terminal.intake.run(bot.orchestrator))
+            work = terminal.intake.run(bot.orchestrator)
+            await signals.until_stopped(work, finished=bot.finished)
     return 0
 
 
@@ -178,12 +179,13 @@ async def serve(
             gc.collect()
             gc.freeze()
             serving = asyncio.ensure_future(services.serve(bot, receives=receives))
-            over = asyncio.ensure_future(signals.requested.wait())
+            ends = (signals.requested, bot.finished)
+            over = {asyncio.ensure_future(each.wait()) for each in ends}
             try:
-                await asyncio.wait({serving, over}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({serving, *over}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                over.cancel()
-                serving.cancel()
+                for each in (*over, serving):
+                    each.cancel()
                 async with asyncio.TaskGroup() as group:
                     group.create_task(asyncio.wait({serving}), name="stop receiving")
                     group.create_task(bot.drain(), name="drain")

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bot.config.live import LiveConfig
 from bot.config_reports import ConfigReports
@@ -23,13 +23,20 @@ log = logging.getLogger(__name__)
 
 #: Time for replies in progress, and for calls with side effects, to finish.
 DRAIN_SECONDS = 5.0
+#: Longest wait before it is looked again which work is left, while a process finishes.
+LOOK_AGAIN_SECONDS = 1.0
 #: Time to hand the remaining work over.
 HAND_OVER_SECONDS = 1.5
 
 
 @dataclass(slots=True)
 class Bot:
-    """A running bot: the parts that its processes need."""
+    """A running bot: the parts that its processes need.
+
+    Attributes:
+        draining: Set to let the process finish its work.
+        finished: Set once that work has ended: the process may end.
+    """
 
     config: LiveConfig
     config_reports: ConfigReports
@@ -43,6 +50,8 @@ class Bot:
     announcements: Announcements
     upkeep: Upkeep
     registry: SkillRegistry
+    draining: asyncio.Event
+    finished: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Start the regular work, and register the draining with the stack."""
@@ -52,6 +61,25 @@ class Bot:
         duties = await stack.enter_async_context(Tasks())
         duties.start(self.upkeep.run(), name="upkeep", fresh_context=True)
         self.tasks.start(self.models.warm(), name="warm up the model")
+        duties.start(self._finish(), name="finish")
+
+    async def _finish(self) -> None:
+        """Once the process is drained, begin nothing more and wait for the end of its work.
+
+        Work that waits for its user is handed over, as at any other end of the process.
+        """
+        await self.draining.wait()
+        log.info("Finishing what is under way; nothing new begins in this process")
+        self.engine.drain()
+        while working := self._working():
+            await asyncio.wait(working, timeout=LOOK_AGAIN_SECONDS)
+        self.finished.set()
+
+    def _working(self) -> set[asyncio.Task[None]]:
+        """Return the tasks of the work that does not wait for a user."""
+        runs, turns = self.upkeep.active, self.upkeep.turns
+        active = [*runs.by_id.values(), *turns.by_id.values()]
+        return {*(each.task for each in active if not each.idle), *runs.ending, *turns.ending}
 
     async def drain(self, seconds: float = DRAIN_SECONDS) -> None:
         """Start no more work, hand runs over, and wait up to `seconds` for replies to finish.

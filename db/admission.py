@@ -7,9 +7,19 @@ from typing import Any
 
 from sqlalchemy import Row, and_, bindparam, case, func, insert, select, update
 
-from bot.values import HOLDING_A_SLOT, UNFINISHED, WAITING, Json, RunStatus, RunUsage, SlotCaps
+from bot.values import (
+    HOLDING_A_SLOT,
+    UNFINISHED,
+    WAITING,
+    Json,
+    Place,
+    RunStatus,
+    RunUsage,
+    SlotCaps,
+)
+from db import pauses
 from db.database import Transaction
-from db.rows import change
+from db.rows import PLACE, change
 from db.runs import COLUMNS, NEW_RUNS, RUNS, NewRun, Run
 from db.tables import subagent_runs as runs
 from db.tables import users
@@ -56,6 +66,7 @@ _CANDIDATES = (
         runs.c.ready_at,
         runs.c.metadata.label("metadata"),
         users.c.last_admitted_at,
+        *(runs.c[name] for name in PLACE),
     )
     .join(users, users.c.id == runs.c.user_id)
     .where(_WAITS | _READY)
@@ -101,12 +112,16 @@ async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
     """Assign free slots, and return the runs that got one.
 
     Runs that waited for their user and are ready come first, and become `running`. Queued runs
-    follow: for one user the oldest first; between users, the one admitted longest ago first.
+    follow, unless they are paused: for one user the oldest first; between users, the one admitted
+    longest ago first.
     """
     promoted: list[Run] = []
     waiting: list[Row[Any]] = list(await tx.execute(_CANDIDATES))
     if not waiting:
         return promoted
+    paused = await pauses.in_force(tx)
+    # A run that has begun continues after the answer of its user.
+    waiting = [row for row in waiting if row.status != RunStatus.QUEUED or not _covers(paused, row)]
     held: Counter[str] = Counter(dict((await tx.execute(_HELD)).all()))
     admitted_at = {row.user_id: row.last_admitted_at for row in waiting}
 
@@ -136,6 +151,11 @@ async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
         admitted = admitted.values(status=str(status), ready_at=None, updated_at=now)
         promoted.append(RUNS.of((await tx.execute(admitted)).one()))
     return promoted
+
+
+def _covers(paused: list[pauses.Pause], row: Row[Any]) -> bool:
+    place = Place(*(getattr(row, name) for name in PLACE))
+    return pauses.covering(paused, row.user_id, place) is not None
 
 
 async def identical_in_batch(tx: Transaction, run: NewRun) -> Run | None:

@@ -29,6 +29,7 @@ from db.schema.service import (
     admin_notices,
     audit,
     listeners,
+    pauses,
     place_choices,
     pools,
     reservations,
@@ -53,7 +54,7 @@ from db.schema.skills import (
 __all__ = [
     "admin_notices", "approvals", "audit", "changes", "commands", "conversations", "files",
     "grants", "listeners", "mcp_pins", "memories", "messages", "metadata", "notes", "outbox",
-    "pairings", "participants", "place_choices", "pools", "reservations", "run_files",
+    "pairings", "participants", "pauses", "place_choices", "pools", "reservations", "run_files",
     "run_messages", "run_questions", "schedule_fires", "schedules", "scratch", "seen_events",
     "sentences", "skill_data", "slack_installs", "slack_states", "step_media", "steps",
     "subagent_runs", "todos", "tool_uses", "turns", "users", "web_addresses", "whiteboard",

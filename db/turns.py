@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Row, delete, func, insert, select
 
 from bot.values import Identity, Json, Place, Role, new_sortable_id
+from db import pauses
 from db.database import Transaction
 from db.rows import PLACE, RowMapper, change, is_at, owned_by, place_columns, remove
 from db.tables import conversations, messages, participants, turns, users
@@ -164,7 +165,7 @@ async def claim_next(tx: Transaction, conversation_id: str, now: datetime) -> st
     the last turn is next.
 
     Returns:
-        `None` if the conversation is busy or has no queued turn, or all are delayed.
+        `None` if the conversation is busy or has no queued turn, or all are delayed or paused.
     """
     # Locked until the commit: otherwise a turn that ends meanwhile sees no queued turn, this one
     # sees the conversation busy, and none begins. Inserts that refer to it are not blocked.
@@ -172,12 +173,18 @@ async def claim_next(tx: Transaction, conversation_id: str, now: datetime) -> st
     await tx.execute(select(conversations.c.id).where(this).with_for_update(key_share=True))
     mine = turns.c.conversation_id == conversation_id
     queued = await tx.execute(
-        select(turns.c.id, turns.c.user_id, turns.c.held_until)
+        select(turns.c.id, turns.c.user_id, turns.c.held_until, *(turns.c[name] for name in PLACE))
         .where(mine, turns.c.status == "queued")
         .order_by(turns.c.id)
     )
     first = {row.user_id: row for row in reversed(queued.all())}
     ready = [row for row in first.values() if row.held_until is None or row.held_until <= now]
+    paused = await pauses.in_force(tx) if ready else []
+    ready = [
+        row
+        for row in ready
+        if not pauses.covering(paused, row.user_id, Place(*(getattr(row, it) for it in PLACE)))
+    ]
     if not ready:
         return None
     served: dict[str, datetime] = {}
@@ -354,6 +361,13 @@ async def waiting_conversations(tx: Transaction) -> list[tuple[str, str]]:
         .distinct()
     )
     return [(row.id, row.channel) for row in rows]
+
+
+async def all_running(tx: Transaction) -> list[Turn]:
+    """Return all running turns, oldest first."""
+    found = list(await tx.scalars(select(turns.c.id).where(turns.c.status == "running")))
+    read = [await get(tx, turn_id) for turn_id in sorted(found)]
+    return [turn for turn in read if turn is not None]
 
 
 async def running(tx: Transaction, *, before: datetime) -> list[tuple[str, str]]:

@@ -38,6 +38,7 @@ from db.tables import (
     outbox,
     pairings,
     participants,
+    pauses,
     run_files,
     run_messages,
     run_questions,
@@ -180,6 +181,7 @@ HOLDINGS: Mapping[str, Conditions] = {
     "web_addresses": _of_work(web_addresses, "root_id"),
     "audit": _audit,
     "admin_notices": _of_user(admin_notices),
+    "pauses": _of_user(pauses),
     "mcp_pins": _of_user(mcp_pins, "approved_by"),
 }
 
@@ -189,12 +191,14 @@ NAMED_ELSEWHERE: Mapping[tuple[str, str], str | None] = {
     ("approvals", "answered_by"): None,
     ("pairings", "confirmed_by"): "deleted",
     ("run_questions", "answered_by"): None,
+    ("pauses", "paused_by"): "deleted",
 }
 
 #: Tables whose rows about a user are not deleted with the rest, with the reason for the user.
 STAYS = {
     "audit": "records of what admins did, until they are too old (`retention.audit_days`)",
     "mcp_pins": "which admin approved a tool",
+    "pauses": "an admin has paused your work, until an admin resumes it",
 }
 
 #: Columns that are not exported: a permission of the bot, which expires soon.

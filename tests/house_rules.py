@@ -85,6 +85,7 @@ LINES = {
     "bot.agent.usage_columns": 8,
     "bot.catalog": 8,
     "bot.conversations.access": 8,
+    "bot.conversations.command_arguments": 8,
     "bot.conversations.command_lines": 8,
     "bot.conversations.command_words": 8,
     "bot.conversations.file_kinds": 8,

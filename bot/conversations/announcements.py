@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from math import inf
 
 from bot.conversations.admin_notices import PREFIX, AdminNotices, id_of
+from bot.conversations.pause_lines import pause_line
 from bot.errors import DeliveryError, NotPresentError
 from bot.events import AnnouncementDue
 from bot.platforms.base import (
@@ -24,7 +25,7 @@ from bot.subagents.requests import notify_of
 from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Live, Place, Stopper
-from db import admin_notices, outbox, run_files, runs, users
+from db import admin_notices, outbox, pauses, run_files, runs, users
 from db.admin_notices import StoredNotice
 from db.database import Database, Transaction, patiently
 from db.outbox import OutboxEntry
@@ -120,11 +121,15 @@ class Announcements:
             if item.key.startswith(PREFIX):
                 notice = await admin_notices.get(tx, id_of(item.key))
             quiet = await self._is_quiet(tx, reported)
+            paused = None if notice else await pauses.of(tx, item.user.key, item.place)
         if item.text_delivered:
             sending = partial(_send_files, item, [OutgoingFile(*each) for each in files])
         else:
             resumable = bool(alone) and any(run.status.resumable for run in reported)
-            sending = partial(_announce, items, stopper, notice, resumable=resumable, quiet=quiet)
+            shown = [*items]
+            if paused is not None:
+                shown[-1] = replace(shown[-1], text=f"{shown[-1].text}\n\n{pause_line(paused)}")
+            sending = partial(_announce, shown, stopper, notice, resumable=resumable, quiet=quiet)
         delivered = await self._send(items, sending)
         if delivered is None:
             return False, []

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from bot.agent.sanitizer import one_line
+from bot.conversations.command_arguments import Argument, ArgumentKind
 from bot.conversations.command_words import handle_and_rest, parted, quoted
 from bot.errors import BadRequestError
 from bot.values import ADMINS, Role, RunStatus
@@ -35,52 +36,6 @@ GROUPS = {
 _FIRST_WORDS = {**{str(each): each for each in CommandGroup}, "subagent": CommandGroup.RUNS}
 #: The commands without a further word.
 _DEFAULTS = {CommandGroup.RUNS: "list", CommandGroup.CHAT: "help"}
-
-
-class ArgumentKind(StrEnum):
-    """The values that an argument takes."""
-
-    #: One of the user's runs: the first letters of its id, its label, `#n` or `last`.
-    RUN = "run"
-    WORDS = "words"
-    #: Free text: everything up to the end of the message.
-    TEXT = "text"
-    NUMBER = "number"
-    #: The label of the argument, or nothing.
-    FLAG = "flag"
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument of a command.
-
-    Attributes:
-        label: Stands for the value in help, such as `ID`; the word itself for a flag.
-        option: Whether it is typed as `--name value` before all other arguments.
-        listed: Whether help and slash commands show it.
-        least: The smallest number, or the fewest characters.
-        most: The largest number, or the most characters; 0 for no limit.
-        choices: Special values, each with the description of the command with this value; help
-            and completion show them. Words in capitals stand for further values.
-    """
-
-    name: str
-    label: str
-    description: str
-    kind: ArgumentKind = ArgumentKind.WORDS
-    _: KW_ONLY
-    required: bool = True
-    option: bool = False
-    listed: bool = True
-    least: int = 0
-    most: int = 0
-    choices: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def usage(self) -> str:
-        """The argument as help shows it."""
-        text = f"--{self.name} {self.label}" if self.option else self.label
-        return text if self.required else f"[{text}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +181,11 @@ class CommandSpec:
             case _:
                 return True
 
+    def begins_with_choice(self, words: str) -> bool:
+        """Return True if the first word is that of a special value of the arguments."""
+        first = {value.split()[0] for value, _ in self.choices}
+        return words.partition(" ")[0].lower() in first
+
     def leaves_quote_open(self, words: str) -> bool:
         """Return True if a quotation begins before the free text and never ends."""
         text = self._split(words)[0].get(self.text.name, "") if self.text else ""
@@ -344,6 +304,9 @@ class CommandTable(Generic[Spec_co]):
         of_runs = None
         if command is None:
             of_runs = self.get(other, name)
+        elif command.admin and not command.begins_with_choice(words):
+            # A command of users has the same name: `/resume ID` is about a run.
+            of_runs = self.get(CommandGroup.RUNS, name) if words else None
         elif words and all(
             each.kind is ArgumentKind.FLAG and words.lower() != each.label
             for each in command.arguments

@@ -9,16 +9,19 @@ from functools import partial
 
 from bot.conversations import (
     chat_commands,
+    control_commands,
     data_commands,
     pairing,
     run_commands,
     spending_commands,
 )
-from bot.conversations.command_lines import Argument, ArgumentKind, CommandGroup, CommandTable
+from bot.conversations.command_arguments import Argument, ArgumentKind
+from bot.conversations.command_lines import CommandGroup, CommandTable
 from bot.conversations.commands import ChatCommand
 
 _of_runs = partial(ChatCommand, (CommandGroup.RUNS,))
 _of_chat = partial(ChatCommand, (CommandGroup.CHAT,))
+_of_admins = partial(ChatCommand, (CommandGroup.CHAT,), admin=True, changes=lambda _: True)
 _optional = partial(Argument, required=False)
 _FLAG, _NUMBER, _TEXT = ArgumentKind.FLAG, ArgumentKind.NUMBER, ArgumentKind.TEXT
 
@@ -44,6 +47,22 @@ def _number(name: str, description: str, most: int, *, option: bool = True) -> A
     return _optional(
         name, label, description, _NUMBER, option=option, listed=listed, least=1, most=most
     )
+
+
+_SCOPE = _optional(
+    "scope",
+    "SCOPE",
+    "all, server, here, channel NAME, or user NAME",
+    most=200,
+    choices=(
+        ("all", "Everything (operators only)"),
+        ("server", "What is done in this server or workspace"),
+        ("here", "What is done in this channel"),
+        ("channel NAME", "What is done in another channel, such as discord:12345:67890"),
+        ("user NAME", "What a user does: a mention, or an account such as discord:12345"),
+    ),
+)
+_WHOLE = replace(_SCOPE, required=True)
 
 
 COMMANDS: CommandTable[ChatCommand] = CommandTable(
@@ -328,6 +347,31 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             ),
             handler=data_commands.forget,
             changes=lambda words: words.lower().split() == ["me", "yes"],
+        ),
+        # -- control
+        _of_admins(
+            "pause",
+            "Let nothing new begin: what runs goes on, messages are kept",
+            (_SCOPE,),
+            handler=control_commands.pause,
+        ),
+        _of_admins(
+            "resume",
+            "End a pause: what waited begins",
+            (_SCOPE,),
+            handler=control_commands.resume,
+        ),
+        _of_admins(
+            "kill",
+            "Stop everything with what there is so far, and pause; “yes” at the end confirms it",
+            (_WHOLE,),
+            handler=control_commands.kill,
+        ),
+        _of_admins(
+            "drain",
+            "Let this process finish its work and end (operators only)",
+            operator=True,
+            handler=control_commands.drain,
         ),
         ChatCommand(
             (CommandGroup.CHAT, CommandGroup.RUNS),

@@ -9,6 +9,8 @@ from bot.catalog.agents import Agents, described
 from bot.conversations.access import has_admin_powers, is_operator
 from bot.conversations.command_lines import CommandGroup, CommandSpec, CommandTable
 from bot.conversations.context_preview import ContextPreview
+from bot.conversations.control import Control
+from bot.conversations.pause_lines import pause_line
 from bot.conversations.personal_copies import PersonalCopies
 from bot.conversations.run_lines import usage_text
 from bot.conversations.undo import Undo
@@ -23,6 +25,7 @@ from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, Place, Role
+from db import pauses
 from db.database import Database
 from db.turns import Turn
 
@@ -107,6 +110,7 @@ class CommandRunner:
         undo: Takes back deletions and replacements.
         copies: Sends copies of everything that is stored about a user.
         preview: Returns the parts of the input that a turn would begin with.
+        control: Pauses and stops work for admins.
         say: Sends a text to a place, for all who read there: (place, user, text).
         rights: Returns the rights of a user in a place.
     """
@@ -122,6 +126,7 @@ class CommandRunner:
     copies: PersonalCopies
     preview: Callable[[Turn], Awaitable[ContextPreview]]
     ledger: Ledger
+    control: Control
     events: EventBus
     say: Callable[[Place, Identity, str], None]
     now: Clock
@@ -135,6 +140,9 @@ class CommandRunner:
         typed = self.table.find(text)
         assert typed is not None, "The text is a command."
         command = typed.command
+        if command is not None and not command.is_for(rights_of(caller)):
+            # A command of users may have the same name.
+            command = self.table.get(CommandGroup.RUNS, typed.name)
         if command is None or not command.is_for(rights_of(caller)):
             offered = [each.name for each in self.table.of(typed.group) if not each.admin]
             name = one_line(typed.name, 30)
@@ -151,6 +159,10 @@ class CommandRunner:
             reply = await command.handler(call)
         except BotError as error:
             reply = CommandReply(text=str(error), failed=True)
+        if not command.admin and (
+            paused := await self.database.read(pauses.of, caller.user.key, caller.place)
+        ):
+            reply = replace(reply, text=f"{reply.text}\n\n{pause_line(paused)}")
         return replace(reply, private=not command.public)
 
     async def overview(self, caller: Caller) -> Overview:

@@ -21,6 +21,7 @@ from bot.conversations.attribution import attribution, put_overheard
 from bot.conversations.chat_commands import greeting
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.files import AttachmentSettings, not_read_yet, take
+from bot.conversations.pause_lines import LEAVING, kept_text
 from bot.conversations.sharing import ConversationSettings
 from bot.engine import Engine
 from bot.errors import NotAllowedError
@@ -28,9 +29,10 @@ from bot.events import EventBus, FilesAttached, TurnWaiting
 from bot.platforms.base import CommandReply, Incoming
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Live, Place, Role
-from db import conversations, steps, turns, users
+from db import conversations, pauses, steps, turns, users
 from db import files as stored_files
 from db.database import Database, Transaction
+from db.pauses import Pause
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +98,7 @@ class _Queued(NamedTuple):
     """A stored message with its turn, and the turn that starts now, if any.
 
     `joined` is the place of the earlier message of a turn that now answers this one as well.
+    `paused` is the pause for which the turn waits.
     """
 
     message_id: str
@@ -103,11 +106,16 @@ class _Queued(NamedTuple):
     turn_id: str
     starts: str | None
     joined: Place | None = None
+    paused: Pause | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TurnQueue:
-    """Stores messages as turns of their conversations, and starts one turn of each at a time."""
+    """Stores messages as turns of their conversations, and starts one turn of each at a time.
+
+    Attributes:
+        draining: Returns True once this process begins nothing new and will end.
+    """
 
     database: Database
     engine: Engine
@@ -117,6 +125,7 @@ class TurnQueue:
     sharing: Live[ConversationSettings]
     events: EventBus
     now: Clock
+    draining: Callable[[], bool] = lambda: False
 
     async def put(
         self, incoming: Incoming, role: Role, *, kind: str = "message"
@@ -132,7 +141,8 @@ class TurnQueue:
             kind: `greeting` for a turn that is answered without a model.
 
         Returns:
-            The refusal of a message of which nothing could be accepted; `None` for any other.
+            The refusal of a message of which nothing could be accepted, or the reason for which it
+            waits; `None` for any other.
         """
         place, now, mode = incoming.place, self.now(), self.sharing().at(incoming.place)
         text = incoming.text if kind == "message" else ONLY_A_MENTION
@@ -160,7 +170,10 @@ class TurnQueue:
             if mode.shared and kind == "message" and not incoming.files:
                 waiting = await turns.joinable(tx, conversation_id, incoming.user)
                 if waiting is not None and await turns.join(tx, waiting.id, message_id, place):
-                    return _Queued(message_id, conversation_id, waiting.id, None, waiting.place)
+                    paused = await pauses.of(tx, incoming.user.key, place)
+                    return _Queued(
+                        message_id, conversation_id, waiting.id, None, waiting.place, paused
+                    )
             turn_id = await turns.add(
                 tx,
                 conversation_id,
@@ -180,16 +193,27 @@ class TurnQueue:
                 fetching = timedelta(seconds=self.attachments.files().fetch_seconds)
                 await turns.hold(tx, turn_id, now + fetching + HELD_BESIDE)
             starts = await turns.claim_next(tx, conversation_id, now)
-            return _Queued(message_id, conversation_id, turn_id, starts)
+            paused = await pauses.of(tx, incoming.user.key, place)
+            return _Queued(message_id, conversation_id, turn_id, starts, paused=paused)
 
         queued = await store(self.database, incoming, effect, self.now)
         if queued is None:
             return None
+        waits = self._acknowledge(queued, place)
+        self._start(queued.starts, place.platform)
+        return (await self._add_files(incoming, queued) if incoming.files else None) or waits
+
+    def _acknowledge(self, queued: _Queued, place: Place) -> CommandReply | None:
+        """Show that a message was received, or return the answer to one that begins nothing."""
         if queued.joined is not None:
             self.notices.answered(queued.joined)
+        if queued.paused is not None:
+            return CommandReply(text=kept_text(queued.paused))
+        # With PostgreSQL another process answers it.
+        if self.draining() and self.database.is_sqlite:
+            return CommandReply(text=LEAVING)
         self.notices.acknowledge(place)
-        self._start(queued.starts, place.platform)
-        return await self._add_files(incoming, queued) if incoming.files else None
+        return None
 
     async def _tell_others(self, tx: Transaction, incoming: Incoming, but: str) -> None:
         """Store a message to the bot in the conversations that other users have in its place."""

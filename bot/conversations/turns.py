@@ -22,6 +22,7 @@ from bot.agent.usage_columns import usage_of
 from bot.conversations.announcements import Notices
 from bot.conversations.context_preview import ContextPreview
 from bot.conversations.gaps import CatchUpSettings, quote
+from bot.conversations.pause_lines import pause_line
 from bot.conversations.place_offers import PlaceOffers, day_of, key_of, uses_of
 from bot.conversations.turn_context import Beginning, TurnContext
 from bot.conversations.turn_inbox import TurnInbox
@@ -39,7 +40,7 @@ from bot.subagents.run_factory import opaque
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
 from bot.values import Clock, Live, RunStatus
-from db import batches, conversations, outbox, tool_choices, turns
+from db import batches, conversations, outbox, pauses, tool_choices, turns
 from db.database import Database, is_connection_trouble, patiently
 from db.steps import StepWriter
 from db.turns import Turn
@@ -287,7 +288,9 @@ class Turns:
         else:
             # The reply is sent first: if the process dies in between, the next attempt finds all
             # steps stored, asks no model, and sends the reply again under the same message.
-            delivery = await reply.finish(text, failed=status == "failed")
+            delivery = await reply.finish(
+                await self._with_pause(turn, text), failed=status == "failed"
+            )
             self.notices.answered(turn.place)
         refused = result is not None and result.refused
         due = await patiently(
@@ -301,6 +304,12 @@ class Turns:
         )
         if result is not None:
             self.outages.notified(turn.conversation_id, reply.away)
+
+    async def _with_pause(self, turn: Turn, text: str) -> str:
+        """Return a reply with the line about a pause; it is not part of the conversation."""
+        find = partial(self.database.read, pauses.of, turn.user.key, turn.place)
+        paused = await patiently(find)
+        return f"{text}\n\n{pause_line(paused)}" if paused and text else text
 
     async def _end(
         self,

@@ -38,6 +38,7 @@ from db import (
     admission,
     batches,
     commands,
+    pauses,
     run_messages,
     run_questions,
     runs,
@@ -52,6 +53,11 @@ from db.runs import NewRun, Run
 log = logging.getLogger(__name__)
 
 MAX_MESSAGE = 4000
+WAITS = "An admin has paused new work here: it begins after the pause."
+NOT_DELEGATED = (
+    "An admin has paused new work here, so nothing can be delegated. Answer without it, or use "
+    "sessions_spawn: that run begins after the pause."
+)
 #: The handle of all runs that were started together with a run.
 _BATCH = re.compile(r"(?P<run>[0-9a-f-]{4,36})\+")
 LONGEST_WAIT_SECONDS = 6 * 3600.0
@@ -207,13 +213,18 @@ class SubagentManager:
         now, settings = self.now(), rights.narrowed(self.settings())
         rate = settings.spawn_rate_limit if may_queue else settings.delegation_rate_limit
         window = now - timedelta(seconds=rate.window_seconds)
+        paused = await pauses.in_force(tx)
+        held = pauses.covering(paused, plan.run.user_id, plan.run.place) is not None
+        if held and not may_queue:
+            raise NotAllowedError(NOT_DELEGATED)
         usage = await admission.counts(tx, plan.run.user_id, window, mode=plan.run.mode)
         decision = decide(settings, usage, now, may_queue=may_queue)
-        waits = decision is Admission.QUEUED
+        waits = held or decision is Admission.QUEUED
         status = RunStatus.QUEUED if waits else RunStatus.ACCEPTED
         run = await admission.insert_run(tx, plan.run, status, now)
         position = await admission.queue_position(tx, run) if waits else None
-        return Spawned(run=run, position=position, notes=tuple(plan.notes))
+        notes = (*plan.notes, WAITS) if held else tuple(plan.notes)
+        return Spawned(run=run, position=position, notes=notes)
 
     def _publish(self, run: Run, owner: Identity) -> None:
         self.cards.track(run, owner)
@@ -309,6 +320,10 @@ class SubagentManager:
         # The last stop completes the command: after an earlier crash the rest is stopped again.
         stopped = [await self._stop(run, caller, last=run is wanted[-1]) for run in wanted]
         return [run for run in stopped if run is not None]
+
+    async def stop_run(self, run: Run, caller: Caller) -> Run | None:
+        """Stop a run within the powers of an admin; `None` if it is over."""
+        return await self._stop(run, caller, last=False)
 
     async def _stop(self, run: Run, caller: Caller, *, last: bool) -> Run | None:
         async with self.database.transaction() as tx:

@@ -1,6 +1,6 @@
 """Tables of processes, platform connections, and audits."""
 
-from sqlalchemy import BigInteger, Column, Index, Integer, Table, text
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, Table, text
 
 from db.schema.base import metadata, place
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime
@@ -97,6 +97,24 @@ admin_notices = Table(
     Column("chosen", String(100), nullable=False, server_default=""),
     Column("created_at", UtcDateTime, nullable=False),
     Index(None, "created_at"),
+)
+
+# Nothing new begins in their scope: a row each.
+pauses = Table(
+    "pauses",
+    metadata,
+    # Made from the scope.
+    Column("id", String(700), primary_key=True),
+    # The user whose work it is about; empty for all users.
+    Column("user_id", UserKey, nullable=False, server_default=""),
+    # The server or channel; without a platform everywhere.
+    *place(),
+    # Everything in the scope was stopped as well.
+    Column("killed", Boolean, nullable=False, server_default=text("false")),
+    Column("paused_by", UserKey, nullable=False),
+    # Only an operator may lift it.
+    Column("by_operator", Boolean, nullable=False, server_default=text("false")),
+    Column("created_at", UtcDateTime, nullable=False),
 )
 
 # The tools and agents that every request of a place carries.

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from bot.agent.sanitizer import one_line
-from bot.conversations.command_lines import Argument, CommandGroup
+from bot.conversations.command_arguments import Argument
+from bot.conversations.command_lines import CommandGroup
 from bot.conversations.commands import ChatCommand, CommandCall
 from bot.errors import BadRequestError
 from bot.platforms.base import CommandReply

@@ -12,7 +12,7 @@ from bot.run_texts import status_text
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Clock, ConversationMode, Place, Role, RunStatus, derived_run_id
-from db import conversations, outbox, schedules, users
+from db import conversations, outbox, pauses, schedules, users
 from db.database import Database, Transaction
 from db.schedules import EndedFire, Fire, Schedule
 from skills.schedules import times, wording
@@ -56,9 +56,13 @@ class Fires:
         now = self.now()
         async with self.database.snapshot() as tx:
             due = await schedules.due(tx, self.platforms, now)
+            paused = await pauses.listed(tx)
             left = await schedules.left_behind(tx, self.platforms, now - OVERDUE)
             ended = await schedules.ended(tx)
         for schedule in due:
+            if pauses.covering(paused, schedule.user_id, schedule.place):
+                # It is made after the pause, or reported as missed after `GRACE`.
+                continue
             fire = None
             try:
                 fire = await self._claim(schedule)

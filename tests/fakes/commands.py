@@ -9,6 +9,7 @@ from bot.conversations.command_lines import CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import ChatCommand, CommandRunner
 from bot.conversations.context_preview import ContextPreview
+from bot.conversations.control import Control
 from bot.conversations.personal_copies import PersonalCopies, SavedCopies
 from bot.conversations.personal_data import PersonalData
 from bot.conversations.undo import Undo
@@ -38,6 +39,7 @@ def command_runner(
     say: Callable[[Place, Identity, str], None] = lambda *_: None,
 ) -> CommandRunner:
     """Return the runner of the built-in commands, and of more."""
+    turns, events = turns or ActiveRuns(), events or EventBus()
     general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
     return CommandRunner(
         table=CommandTable((*COMMANDS.commands, *more)),
@@ -46,12 +48,19 @@ def command_runner(
         records=office.records,
         agents=FakeAgents({"general": general}),
         models=FakeModels(),
-        turns=turns or ActiveRuns(),
+        turns=turns,
         undo=undo or Undo(office.database, {}, [], office.now),
         copies=copies_of(office, stores, outlets or {}, folder),
         preview=nothing_sent,
         ledger=Bank(office.database, office.now, Tasks()).ledger(),
-        events=events or EventBus(),
+        control=Control(
+            database=office.database,
+            manager=office.manager,
+            active_turns=turns,
+            events=events,
+            now=office.now,
+        ),
+        events=events,
         say=say,
         now=office.now,
     )

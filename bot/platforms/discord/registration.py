@@ -5,14 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import discord
 
-from bot.conversations.command_lines import (
-    GROUPS,
-    Argument,
-    ArgumentKind,
-    CommandGroup,
-    CommandSpec,
-    CommandTable,
-)
+from bot.conversations.command_arguments import Argument, ArgumentKind
+from bot.conversations.command_lines import GROUPS, CommandGroup, CommandSpec, CommandTable
 from bot.platforms.discord import portal
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.commands import ASK

@@ -6,7 +6,8 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from bot.agent.sanitizer import one_line
-from bot.conversations.command_lines import GROUPS, ArgumentKind, CommandGroup, CommandSpec
+from bot.conversations.command_arguments import ArgumentKind
+from bot.conversations.command_lines import GROUPS, CommandGroup, CommandSpec
 from bot.platforms.handler import InboundHandler
 from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.texts import number_of

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bot.conversations.command_lines import Argument, CommandGroup, CommandTable
+from bot.conversations.command_arguments import Argument
+from bot.conversations.command_lines import CommandGroup, CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import ChatCommand, CommandCall
 from bot.platforms.base import CommandReply

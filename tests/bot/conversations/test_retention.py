@@ -28,10 +28,11 @@ from tests.fakes.watched_database import WatchedDatabase
 #: The user's own: it stays, and the user with it.
 OWN = frozenset({"notes", "memories"})
 #: Rows that belong to no user and are few.
-STAYS = frozenset({"slack_installs", "mcp_pins", "skill_data", "reservations"})
+STAYS = frozenset({"slack_installs", "mcp_pins", "skill_data", "reservations", "pauses"})
 #: Tables whose rows no rule deletes, with the reason.
 KEPT = {
     "workers": "a row per start of a process: `workers.forget`, by the database's clock",
+    "pauses": "until an admin lifts them",
     "run_files": "deleted when they are delivered, and with their run",
     "run_messages": "deleted with its run",
     "run_questions": "deleted with its run",

@@ -11,7 +11,9 @@ from bot.conversations.access import AccessSettings
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller, RunRequest, Spawned
 from bot.values import Identity, RunStatus
+from db import pauses
 from db.database import Database, DatabaseSettings
+from db.pauses import Pause
 from db.schedules import Fire
 from db.tables import conversations, schedule_fires, schedules, subagent_runs
 from skills.schedules.fires import GIVE_UP_AFTER, OUR_FAULT, Fires
@@ -58,6 +60,22 @@ async def test_what_was_planned_for_once_happens_once(plans: Plans, alice: Ident
     assert run.label == "Sheep (scheduled)"
     assert run.place == planned.schedule.place
     assert (await plans.read(planned.schedule)).status == "done"
+
+
+async def test_a_schedule_that_is_due_during_a_pause_fires_after_it(
+    plans: Plans, alice: Identity
+) -> None:
+    await plans.plan(alice, "Count sheep", at="in 2 hours")
+    pause = Pause(user_id=alice.key, paused_by="discord::9", created_at=plans.clock())
+    await plans.database.write(pauses.put, pause)
+
+    await plans.pass_until("2026-11-21 11:30:00")
+    during = len(await plans.runs())
+    await plans.database.write(pauses.lift, pause.id)
+    await plans.pass_until("2026-11-21 11:30:05")
+
+    assert during == 0
+    assert len(await plans.runs()) == 1
 
 
 async def test_a_rhythm_fires_at_each_of_its_times(plans: Plans, alice: Identity) -> None:

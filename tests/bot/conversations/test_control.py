@@ -1,0 +1,137 @@
+"""The scopes that an admin may control, and the end of a process that is drained."""
+
+import pytest
+
+from bot.conversations.access import AccessSettings
+from bot.errors import BotError
+from bot.subagents.requests import Caller
+from bot.values import Identity, Place, Role
+from db.database import Database
+from db.pauses import EVERYWHERE
+from tests.fakes.anthropic_server import Reply
+from tests.fakes.clock import FakeClock
+from tests.fakes.commands import command_runner
+from tests.fakes.office import FakeOffice, limits
+from tests.stories.stage import ADMIN, ALICE, ROOM, Play, call, stage
+
+ROOT = Identity("discord", "", "1")
+HERE = Place("discord", "9", "8")
+SERVER = Place("discord", "9")
+ELSEWHERE = Place("discord", "5", "6")
+EVE = Identity("discord", "", "66").key
+
+
+def caller(role: Role, place: Place = HERE) -> Caller:
+    return Caller.of_user(ROOT, role, place)
+
+
+@pytest.fixture
+def office(database: Database, clock: FakeClock) -> FakeOffice:
+    return FakeOffice(database, limits(), clock)
+
+
+@pytest.mark.parametrize(
+    ("role", "words", "user", "place"),
+    [
+        (Role.OPERATOR, "", "", EVERYWHERE),
+        (Role.OPERATOR, "all", "", EVERYWHERE),
+        (Role.OPERATOR, "ALL", "", EVERYWHERE),
+        (Role.OPERATOR, "server", "", SERVER),
+        (Role.OPERATOR, "here", "", HERE),
+        (Role.OPERATOR, "server discord:5", "", Place("discord", "5")),
+        (Role.OPERATOR, "channel discord:5:6", "", ELSEWHERE),
+        (Role.OPERATOR, "channel slack:T1:C2", "", Place("slack", "T1", "C2")),
+        (Role.OPERATOR, "user discord:66", EVE, EVERYWHERE),
+        (Role.OPERATOR, "user <@66>", EVE, EVERYWHERE),
+        (Role.OPERATOR, "user slack:T1:U2", Identity("slack", "T1", "U2").key, EVERYWHERE),
+        (Role.ADMIN, "", "", SERVER),
+        (Role.ADMIN, "here", "", HERE),
+        (Role.ADMIN, "channel discord:9:7", "", Place("discord", "9", "7")),
+        # What a user does in other servers is up to the admins there.
+        (Role.ADMIN, "user <@!66>", EVE, SERVER),
+    ],
+)
+def test_a_scope_is_read(
+    office: FakeOffice, role: Role, words: str, user: str, place: Place
+) -> None:
+    scope = command_runner(office).control.scope(words, caller(role))
+
+    assert (scope.user_id, scope.place) == (user, place)
+    assert scope.by_operator is (role is Role.OPERATOR)
+
+
+@pytest.mark.parametrize(
+    ("role", "words", "reason"),
+    [
+        (Role.ADMIN, "all", "Only an operator"),
+        (Role.ADMIN, "server discord:5", "no admin there"),
+        (Role.ADMIN, "channel discord:5:6", "no admin there"),
+        (Role.USER, "here", "no admin there"),
+        (Role.USER, "all", "Only an operator"),
+        (Role.OPERATOR, "everything", "Write `all`"),
+        (Role.OPERATOR, "all of it", "Write `all`"),
+        (Role.OPERATOR, "channel 8", "Write `all`"),
+        (Role.OPERATOR, "user nobody", "Write `all`"),
+        (Role.OPERATOR, "user irc:1", "Write `all`"),
+        (Role.OPERATOR, "user", "Write `all`"),
+    ],
+)
+def test_a_scope_out_of_reach_is_refused_with_the_way(
+    office: FakeOffice, role: Role, words: str, reason: str
+) -> None:
+    control = command_runner(office).control
+
+    with pytest.raises(BotError, match=reason):
+        control.scope(words, caller(role))
+
+
+def test_there_is_no_server_in_direct_messages(office: FakeOffice) -> None:
+    with pytest.raises(BotError, match="no server or workspace here"):
+        command_runner(office).control.scope("server", caller(Role.OPERATOR, Place("discord")))
+
+
+async def test_an_admin_cannot_end_the_pause_of_an_operator(office: FakeOffice) -> None:
+    control = command_runner(office).control
+    operator, admin = caller(Role.OPERATOR), caller(Role.ADMIN)
+    await control.pause(control.scope("server", operator), operator)
+
+    with pytest.raises(BotError, match="only an operator can end it"):
+        await control.resume(control.scope("server", admin), admin)
+
+    lifted, left = await control.resume(control.scope("server", operator), operator)
+    assert (lifted, left) == (True, [])
+
+
+async def test_an_admin_sees_only_the_pauses_of_the_server(office: FakeOffice) -> None:
+    control = command_runner(office).control
+    operator, admin = caller(Role.OPERATOR), caller(Role.ADMIN)
+    for words in ("all", "here", "channel discord:5:6"):
+        await control.pause(control.scope(words, operator), operator)
+
+    _, left = await control.resume(control.scope("server", admin), admin)
+
+    assert [each.place for each in left] == [HERE]
+
+
+async def test_a_drained_process_finishes_its_work_and_keeps_new_messages(sqlite_url: str) -> None:
+    play = Play(main=[call("wait_here"), Reply(text="You passed."), Reply(text="Later.")])
+    access = AccessSettings(admins=("fake:root",))
+    async with stage(sqlite_url, play, access=access) as it:
+        await it.say(ALICE, "Pass the gate.")
+        await it.gate.held(1)
+        drained = await it.command(ADMIN, "/retinue drain")
+        other = Place(ROOM.platform, ROOM.workspace, "yard")
+        kept = await it.say(ALICE, "And now?", other)
+        early = it.bot.finished.is_set()
+        it.gate.opened.set()
+        reply = await it.outlet.replied()
+        await it.bot.finished.wait()
+
+    assert "finishes its work" in drained.text
+    assert kept is not None
+    assert "Your message is kept" in kept.text
+    assert not early
+    assert reply.final == "You passed."
+    async with stage(sqlite_url, play, access=access) as it:
+        assert (await it.outlet.replied()).final == "Later."
+        assert not it.bot.draining.is_set()
