@@ -9,8 +9,10 @@ from bot.config.loading import remarks
 from bot.config.model import Config
 from bot.models.catalog import FAMILIES
 from bot.platforms.catalog import PLATFORMS
+from bot.rights.effective import GUEST, USER
 from bot.rights.roles import GROUP_KINDS
 
+BUILT_IN_ROLES = (USER, GUEST)
 #: The pattern and the instruction for an account, by platform.
 _ID = {
     **{kind.section: (re.compile(kind.account), kind.account_form) for kind in PLATFORMS},
@@ -29,7 +31,7 @@ def cautions(config: Config, file: Path | None, environ: Mapping[str, str]) -> l
     Raises:
         ConfigError: The file cannot be read.
     """
-    return [*remarks(file, environ), *_people(config), *_models(config)]
+    return [*remarks(file, environ), *_people(config), *_models(config), *_spending(config)]
 
 
 def _people(config: Config) -> Iterator[str]:
@@ -70,6 +72,19 @@ def _people(config: Config) -> Iterator[str]:
                     f"{key} names “{name}”, which matches nobody as long as "
                     f"{platform.capitalize()} is not set up."
                 )
+
+
+def _spending(config: Config) -> Iterator[str]:
+    """Return warnings about limits on tokens and money that do not do what they seem to."""
+    unknown = sorted(set(config.spending.roles) - {*config.roles.named, *BUILT_IN_ROLES})
+    for name in unknown:
+        yield f"spending.roles.{name} limits a role that `roles.named` does not have."
+    if config.spending.limits_money:
+        for choice in config.models.unpriced():
+            yield (
+                f"{choice} has no price, so that it is refused where `spending` limits money: set "
+                "`models.prices` (0 is allowed)."
+            )
 
 
 def _models(config: Config) -> Iterator[str]:

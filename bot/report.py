@@ -81,6 +81,7 @@ def _sections(
             from_environment and f"and from the environment: {from_environment}",
         ],
         "Models": config.models.describe(),
+        "Spending": config.spending.describe(),
         "Subagents": _subagents(config.subagents),
         "Access": [
             counted(admins, "operator")

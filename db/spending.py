@@ -10,6 +10,7 @@ from sqlalchemy import Subquery, case, cast, func, literal, select, union_all
 from bot.values import Place
 from db.database import Transaction
 from db.rows import begun_in, is_at
+from db.schema.base import ROUTE
 from db.tables import subagent_runs as runs
 from db.tables import turns
 from db.types import String
@@ -80,6 +81,21 @@ async def of_user(tx: Transaction, user_id: str, since: datetime) -> SpendingSum
     """Return the sum of the turns and runs of a user since a time."""
     mine = (_WORK.c.user_id == user_id, _WORK.c.created_at >= since)
     return _spending((await tx.execute(select(*_SUMS).where(*mine))).one())
+
+
+async def of_last_turn(tx: Transaction, user_id: str, place: Place) -> SpendingSum | None:
+    """Return the tokens and the cost of a user's newest ended turn in a place; `None` for none."""
+    newest = (
+        select(turns.c.id)
+        .where(turns.c.user_id == user_id, turns.c.ended_at.is_not(None))
+        .where(*is_at(turns, place, *ROUTE))
+        .order_by(turns.c.id.desc())
+        .limit(1)
+    )
+    turn_id = await tx.scalar(newest)
+    if turn_id is None:
+        return None
+    return _spending((await tx.execute(select(*_SUMS).where(_WORK.c.id == turn_id))).one())
 
 
 async def top(

@@ -32,6 +32,8 @@ def spending_text(report: SpendingReport) -> str:
         f"- Today (UTC): {_amount(report.today)}",
         f"- This month (UTC): {_amount(report.month)}",
     ]
+    if report.last is not None:
+        lines.insert(0, f"- The last answer to you here: {_amount(report.last)}")
     for by, found in report.top.items():
         lines += ["", f"**Everyone this month, by {by}**"]
         lines += [f"- {_named(each.group, report.names)}: {_amount(each)}" for each in found]

@@ -211,14 +211,14 @@ class ModelSettings(Settings):
         else:
             lines.append("why: no ANTHROPIC_API_KEY, and `models.openai` is not set up")
         lines.append(f"prices: genai-prices {VERSION}, pinned on {PINNED}")
-        if unpriced := self._unpriced():
+        if unpriced := self.unpriced():
             lines.append(
                 f"no price, so that only tokens are counted: {', '.join(map(str, unpriced))} "
                 "(`models.prices` sets one)"
             )
         return lines
 
-    def _unpriced(self) -> list[ModelChoice]:
+    def unpriced(self) -> list[ModelChoice]:
         """Return the models that may be asked and have no price."""
         prices, token = self.price_list, Usage(input=1, output=1)
         asked = dict.fromkeys((*self.choices, *self.fallback_choices))

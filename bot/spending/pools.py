@@ -321,7 +321,7 @@ def _pools(
     """Return the pools of a sharer that have a limit."""
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     for form, limit in limits.items():
-        if limit.usd is None and limit.tokens is None:
+        if not limit.is_set:
             continue
         since: datetime | None = today
         resets_at: datetime | None = today + timedelta(days=1)

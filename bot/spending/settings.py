@@ -1,6 +1,6 @@
 """The settings of limits on tokens and money (`spending:`)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Annotated
 
@@ -26,6 +26,17 @@ class SpendingLimit(Settings):
     """Weighted tokens: output and new input count 1, input read from a cache by its price; empty
     for no limit.
     """
+
+    @property
+    def is_set(self) -> bool:
+        """True if it limits anything."""
+        return self.usd is not None or self.tokens is not None
+
+    def __str__(self) -> str:
+        """Return the limit as admins read it."""
+        dollars = "" if self.usd is None else f"${self.usd:,f}"
+        tokens = "" if self.tokens is None else f"{self.tokens:,} weighted tokens"
+        return " and ".join(filter(None, (dollars, tokens)))
 
 
 class PeriodLimits(Settings):
@@ -78,3 +89,31 @@ class SpendingSettings(Settings):
     """Other limits for single servers and workspaces instead of `workspace`, by `discord:SERVER`
     or `slack:TEAM`.
     """
+
+    def describe(self) -> list[str]:
+        """Return the lines about the limits that `check` prints."""
+        found = [f"{name}: {limit}" for name, limit in self._limits() if limit.is_set]
+        return found or ["no limits in tokens or money (`spending`)"]
+
+    @property
+    def limits_money(self) -> bool:
+        """True if a limit is in dollars."""
+        return any(limit.usd is not None for _, limit in self._limits())
+
+    def _limits(self) -> Iterator[tuple[str, SpendingLimit]]:
+        """Return all limits with their names."""
+        yield "each run", self.run
+        periods = {
+            "each user": self.user,
+            "each channel": self.channel,
+            "each server or workspace": self.workspace,
+            "the whole bot": self.bot,
+            **self.users,
+            **self.channels,
+            **self.workspaces,
+            **{f"each user of the role {name}": role.each for name, role in self.roles.items()},
+            **{f"the role {name} together": role.together for name, role in self.roles.items()},
+        }
+        for name, limits in periods.items():
+            yield f"{name} and day", limits.day
+            yield f"{name} and month", limits.month

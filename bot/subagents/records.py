@@ -170,12 +170,13 @@ class Records:
             mine = caller.user.key
             of_today = await spending.of_user(tx, mine, today)
             of_month = await spending.of_user(tx, mine, month)
+            last = await spending.of_last_turn(tx, mine, caller.place)
             for by in spending.GROUPINGS if everyone else ():
                 top[by] = await spending.top(tx, by, month, limit=MOST_GROUPS, began_in=began_in)
             for each in top.get("user", ()):
                 user = await users.get(tx, each.group[0])
                 names[each.group[0]] = one_line(user.name, 60) if user else ""
-        return SpendingReport(today=of_today, month=of_month, top=top, names=names)
+        return SpendingReport(today=of_today, month=of_month, last=last, top=top, names=names)
 
     async def spending_table(self, caller: Caller) -> Sequence[SpendingSum]:
         """Return the tokens and costs of this month by user, channel, agent and model.

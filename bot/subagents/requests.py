@@ -175,6 +175,7 @@ class SpendingReport:
     Attributes:
         today: Since midnight UTC.
         month: Since the first day of the month, UTC.
+        last: The newest answer to the user in the place, with its summaries; `None` for none.
         top: The ten groups of this month that cost most, by what they are grouped; empty for one's
             own report.
         names: The shown names of the users in `top`, by their keys.
@@ -182,6 +183,7 @@ class SpendingReport:
 
     today: SpendingSum
     month: SpendingSum
+    last: SpendingSum | None = None
     top: Mapping[Grouping, Sequence[SpendingSum]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
 

@@ -105,3 +105,21 @@ def test_a_model_of_claude_that_looks_misspelt_is_found(model: str, meant: str |
 
     assert [f"did you mean `{meant}`?" in each for each in found] == [True] * bool(meant)
     assert cautions(Config.model_validate({"models": gateway}), None, {}) == []
+
+
+def test_a_model_without_a_price_is_told_where_money_is_limited(tmp_path: Path) -> None:
+    models = "models: {openai: {api_key: k, base_url: 'http://localhost:1', main_model: llama}}"
+
+    free = told(tmp_path, models)
+    limited = told(tmp_path, f"{models}\nspending: {{bot: {{day: {{usd: 5}}}}}}")
+
+    assert not any("no price" in each for each in free)
+    assert any("openai/llama has no price, so that it is refused" in each for each in limited)
+
+
+def test_a_limit_for_an_unknown_role_is_told(tmp_path: Path) -> None:
+    text = "spending: {roles: {guest: {}, gest: {each: {day: {usd: 1}}}}}"
+
+    assert told(tmp_path, text) == [
+        "spending.roles.gest limits a role that `roles.named` does not have."
+    ]

@@ -94,6 +94,7 @@ async def test_all_rows_together_cost_as_much_as_all_calls(database_url: str) ->
     assert all(words in text for words in (kinds,) for text in (info.text, said.footer))
     assert f" · {dollars} · " in said.footer
     assert "- Today (UTC): $0." in mine.text
+    assert "- The last answer to you here: $0." in mine.text
     assert "Everyone this month" not in mine.text
     assert (refused.failed, refused.text) == (True, "Only admins can see everyone's usage.")
     for by in ("user", "channel", "agent", "model"):

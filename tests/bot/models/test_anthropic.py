@@ -555,6 +555,26 @@ async def test_a_stream_that_falls_silent_is_given_up(
     assert len(lost) == 1
 
 
+async def test_the_provider_counts_the_input_of_a_request(
+    server: FakeAnthropic, opened: Opener
+) -> None:
+    asked: list[Json] = []
+
+    def count(body: Json) -> int:
+        asked.append(body)
+        return 321
+
+    async with opened() as model:
+        without = await model.count(ask())
+        server.count = count
+        counted = await model.count(ask())
+
+    assert (without, counted) == (None, 321)
+    assert "max_tokens" not in asked[0]
+    assert asked[0]["messages"]
+    assert server.requests == []
+
+
 async def test_nobody_listening_means_out_of_reach() -> None:
     settings = AnthropicSettings(api_key=KEY, base_url="http://127.0.0.1:1")
     async with aclosing(anthropic_model(settings)) as model:
