@@ -14,20 +14,29 @@ BOTH = (
     *("crashes", "inbound_crashes", "yes_crashes", "workers", "outages", "limits", "main_job"),
     *("delivery", "degraded", "indexes", "discord_process", "slack_process", "resuming"),
 )
+#: Chats that are played on Discord and on both transports of Slack.
+BOTH_TRANSPORTS = ("chat_talk", "chat_asking")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Play a story that is not about databases on one kind, chosen by its name.
+    """Play a story on one kind of database, and on one transport of Slack, chosen by its name.
 
-    Each query is tested on both kinds in tests/db.
+    Each query is tested on both kinds in tests/db, and what the transports of Slack do differently
+    in the stories of Slack.
     """
     name = metafunc.function.__name__
+    module = metafunc.module.__name__.removeprefix("tests.stories.test_")
+    if "chat_way" in metafunc.fixturenames:
+        transports = ["socket", "http"]
+        if module not in BOTH_TRANSPORTS:
+            transports = [transports[crc32(name.encode()) % 2]]
+        metafunc.parametrize("chat_way", ["discord", *transports], indirect=True)
     marks = metafunc.definition.iter_markers("parametrize")
     named = any("database_url" in str(mark.args[0]) for mark in marks)
     if named or "database_url" not in metafunc.fixturenames:
         return
     kinds = ["sqlite", "postgres"]
-    if metafunc.module.__name__.removeprefix("tests.stories.test_") not in BOTH:
+    if module not in BOTH:
         kinds = [kinds[crc32(name.encode()) % 2]]
     metafunc.parametrize("database_url", kinds, indirect=True)
 
@@ -46,9 +55,9 @@ def way(request: pytest.FixtureRequest) -> Way:
     return Way(request.param, request.getfixturevalue(databases[request.param]))
 
 
-@pytest.fixture(params=["discord", "socket", "http"])
+@pytest.fixture
 def chat_way(request: pytest.FixtureRequest) -> ChatWay:
-    """Every chat with each of its transports, on one kind of database or the other."""
+    """A chat by one of its transports, on one kind of database or the other."""
     databases = {"discord": "sqlite_url", "socket": "sqlite_url", "http": "postgres_url"}
     return ChatWay(request.param, request.getfixturevalue(databases[request.param]))
 
