@@ -85,7 +85,7 @@ async def measure(count: int, url: str = "") -> Found:
         gc.collect()
         clock = time.thread_time if stage.bot.database.is_sqlite else time.perf_counter
         with _longest_statement(clock) as duty:
-            for each in (*regular, *upkeep.further):
+            for each in (*regular, *upkeep.further()):
                 await each()
         before = await _count(stage.bot.database)
         retention = replace(upkeep.retention, now=lambda: utc_now() + LATER)

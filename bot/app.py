@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from bot.accounts import personal_copies
-from bot.agent.settings import AgentSettings
+from bot.agent.settings import AgentSettings, AgentsSettings
 from bot.assembly import Foundation, manager_of, runner_of, turns_of
 from bot.catalog.agents import AgentCatalog
+from bot.config.differences import fingerprint
 from bot.config.live import LiveConfig
 from bot.config.model import Config
 from bot.config_reports import ConfigReports
@@ -57,7 +58,9 @@ from bot.events import (
     TurnWaiting,
     log_event,
 )
-from bot.models.catalog import Models
+from bot.models.catalog import ModelSettings
+from bot.models.providers import Models
+from bot.net.settings import FetchSettings
 from bot.platforms.base import Outlet
 from bot.rights.settings import RolesSettings
 from bot.running import Bot
@@ -77,7 +80,7 @@ from db.steps import StepWriter
 from migrations.run import open_database
 from skills.base import Skill
 from skills.declaration import BotServices, SkillParts
-from skills.opening import open_skills
+from skills.opening import OpenSkills
 from skills.registry import SkillRegistry
 from skills.store import SkillStore
 
@@ -118,7 +121,7 @@ async def open_bot(
         start, current = config(), LiveConfig(config)
         settings, sharing = current.live(SubagentSettings), current.live(ConversationSettings)
         reserve = DiskReserve(current.live(DiskSettings), start.folders)
-        agents = AgentCatalog.of_settings(start.agents)
+        agents = AgentCatalog.of_settings(current.live(AgentsSettings))
         for problem in agents.problems:
             log.warning("%s", problem)
         if database is None:
@@ -156,7 +159,7 @@ async def open_bot(
             tell=SpendingNotices(admins=admin_notices, now=now).tell,
             deliver=admin_notices.deliver,
         )
-        models = await enter(Models.open(start.models, meter=ledger))
+        models = await enter(Models.open(current.live(ModelSettings), meter=ledger))
         restarts = Restarts(tasks)
         writer = StepWriter(database, tasks, worker_id=worker_id, stored=restarts.passed)
         cards = Cards(
@@ -188,13 +191,12 @@ async def open_bot(
         endings = Endings(database, settings, events, cards=cards, now=now)
         runner = runner_of(base, endings, cards)
         manager = manager_of(base, endings, cards, records=records, runner=runner)
-        await open_skills(
-            stack,
+        skills = OpenSkills(
             BotServices(
                 name="",
                 settings={},
                 folder=Path(start.skills.data_folder),
-                limits=start.fetch,
+                limits=current.live(FetchSettings),
                 reserve=reserve,
                 config=current,
                 database=database,
@@ -203,7 +205,7 @@ async def open_bot(
                 records=records,
                 agents=agents,
                 events=events,
-                claude=models.claude,
+                claude=lambda: models.claude,
                 outlets=outlets,
                 stores=lambda name: SkillStore(database, name, now),
                 is_taken=registry.has,
@@ -211,7 +213,11 @@ async def open_bot(
                 now=now,
             ),
             registry,
+            lambda: [
+                each.task for kind in (active_runs, active_turns) for each in kind.by_id.values()
+            ],
         )
+        await skills.open(stack)
         registry.add(SkillParts(skills=tuple(further_skills)))
         agents.check_tools(registry.has)
 
@@ -239,14 +245,16 @@ async def open_bot(
                 at_once=settings().max_concurrent_global + MAY_WAIT,
             )
         )
-        parts = registry.parts
         control = Control(
             database=database, manager=manager, active_turns=active_turns, events=events, now=now
         )
         commands = DurableCommands(
             CommandRunner(
-                table=CommandTable(
-                    (*COMMANDS.commands, *(each for part in parts for each in part.commands))
+                tables=lambda: CommandTable(
+                    (
+                        *COMMANDS.commands,
+                        *(each for parts in registry.parts for each in parts.commands),
+                    )
                 ),
                 database=database,
                 manager=manager,
@@ -256,8 +264,10 @@ async def open_bot(
                 turns=active_turns,
                 undo=Undo(
                     database=database,
-                    restorers={each.kind: each for part in parts for each in part.restorers},
-                    stores=[part.changes for part in parts if part.changes],
+                    restorers=lambda: {
+                        each.kind: each for parts in registry.parts for each in parts.restorers
+                    },
+                    stores=lambda: [each.changes for each in registry.parts if each.changes],
                     now=now,
                 ),
                 copies=personal_copies(
@@ -305,7 +315,25 @@ async def open_bot(
         )
 
         # -- regular work
-        config_reports = ConfigReports(database=database, worker_id=worker_id, current=current)
+        duties = [
+            WordedProgress(
+                database=database,
+                outlets=outlets,
+                active=active_runs,
+                main=models.for_main,
+                events=events,
+                now=now,
+            ).write_due,
+            LostAccess(
+                database=database,
+                directory=base.directory,
+                endings=endings,
+                active=active_runs,
+                turns=active_turns,
+                platforms=list(outlets),
+                now=now,
+            ).end_lost,
+        ]
         upkeep = Upkeep(
             database=database,
             engine=engine,
@@ -331,26 +359,10 @@ async def open_bot(
             present=present,
             stored_outcome=runner.stored_outcome,
             now=now,
-            configuration=config_reports.fingerprint,
-            further=[
-                WordedProgress(
-                    database=database,
-                    outlets=outlets,
-                    active=active_runs,
-                    main=models.for_main,
-                    events=events,
-                    now=now,
-                ).write_due,
-                LostAccess(
-                    database=database,
-                    directory=base.directory,
-                    endings=endings,
-                    active=active_runs,
-                    turns=active_turns,
-                    platforms=list(outlets),
-                    now=now,
-                ).end_lost,
-                *(work for part in parts for work in part.periodic),
+            configuration=lambda: fingerprint(current()),
+            further=lambda: [
+                *duties,
+                *(work for parts in registry.parts for work in parts.periodic),
             ],
         )
 
@@ -370,7 +382,14 @@ async def open_bot(
 
         bot = Bot(
             config=current,
-            config_reports=config_reports,
+            config_reports=ConfigReports(
+                database=database,
+                worker_id=worker_id,
+                current=current,
+                notices=admin_notices,
+                now=now,
+            ),
+            skills=skills,
             tasks=tasks,
             database=database,
             engine=engine,
@@ -382,6 +401,7 @@ async def open_bot(
             upkeep=upkeep,
             registry=registry,
             draining=control.draining,
+            agents=agents,
         )
         await bot.start(stack)
         yield bot

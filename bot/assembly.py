@@ -19,7 +19,7 @@ from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Turns
 from bot.events import EventBus
-from bot.models.catalog import Models
+from bot.models.providers import Models
 from bot.platforms.base import Outlet
 from bot.subagents.active import ActiveRuns, Restarts
 from bot.subagents.asking import OwnerQuestions
@@ -106,7 +106,7 @@ def runner_of(base: Foundation, endings: Endings, cards: Cards) -> Runner:
         cards=cards,
         restarts=base.restarts,
         tasks=base.tasks,
-        price_of=base.models.prices.of,
+        price_of=base.models.price_of,
         ask_owner=partial(
             OwnerQuestions,
             database=base.database,

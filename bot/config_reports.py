@@ -1,6 +1,7 @@
 """Reports changes of the configuration file to the admins, once for all processes."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.exc import DBAPIError
@@ -8,8 +9,10 @@ from sqlalchemy.exc import DBAPIError
 from bot.config.differences import fingerprint
 from bot.config.live import LiveConfig
 from bot.config.reloading import Reload
+from bot.conversations.admin_notices import AdminNotice, AdminNotices
 from bot.conversations.upkeep import DEAD_AFTER
 from bot.errors import BotError
+from bot.values import Clock
 from db import workers
 from db.database import Database
 
@@ -23,21 +26,34 @@ class ConfigReports:
     database: Database
     worker_id: str
     current: LiveConfig
+    notices: AdminNotices
+    now: Clock
 
-    def fingerprint(self) -> str:
-        """Return the fingerprint of the configuration in force."""
-        return fingerprint(self.current())
+    async def report(self, reload: Reload, problems: Sequence[str] = ()) -> None:
+        """Report a change; it is in force already, and in the log.
 
-    async def report(self, reload: Reload) -> None:
-        """Report a change; it is in force already, and in the log."""
+        Args:
+            reload: The change.
+            problems: The parts that do not follow it, a sentence each.
+        """
+        for problem in problems:
+            log.error("%s", problem)
+        now, keys = self.now(), list[str]()
+        notice = AdminNotice(
+            key=f"configuration {reload.content} {now.isoformat()}",
+            text="\n".join([reload.text, *problems]),
+        )
         try:
             async with self.database.transaction() as tx:
-                await workers.read_configuration(
+                first = await workers.read_configuration(
                     tx,
                     self.worker_id,
-                    configuration=self.fingerprint(),
+                    configuration=fingerprint(self.current()),
                     file=reload.content,
                     within=DEAD_AFTER,
                 )
+                if first or problems:
+                    keys = await self.notices.tell(tx, notice)
         except (BotError, DBAPIError, OSError) as error:
             log.warning("The change of the configuration is not reported: %s", error)
+        self.notices.deliver(keys)

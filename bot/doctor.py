@@ -23,7 +23,8 @@ from bot.logs import quiet
 from bot.masking import without_secrets
 from bot.models import checkup as models
 from bot.models.base import ModelRequest
-from bot.models.catalog import ModelChoice, Models, ModelSettings
+from bot.models.catalog import ModelChoice, ModelSettings
+from bot.models.providers import Models
 from bot.platforms.catalog import PLATFORMS, module_of
 from db import workers
 from db.database import Database, DatabaseSettings, Transaction

@@ -197,7 +197,7 @@ async def serve(
 async def _watched(watch: ConfigWatch, bot: Bot) -> AsyncIterator[None]:
     """Watch the configuration of a bot during the block."""
     duties = Tasks()
-    work = watch.run(bot.config_reports.report)
+    work = watch.run(bot.on_reload)
     duties.start(work, name="watch the configuration", fresh_context=True)
     try:
         yield

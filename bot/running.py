@@ -5,18 +5,21 @@ import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
+from bot.catalog.agents import AgentCatalog
 from bot.config.live import LiveConfig
+from bot.config.reloading import Reload
 from bot.config_reports import ConfigReports
 from bot.conversations.announcements import Announcements
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.upkeep import Upkeep
 from bot.engine import Engine
 from bot.events import EventBus
-from bot.models.catalog import Models
+from bot.models.providers import Models
 from bot.subagents.manager import SubagentManager
 from bot.tasks import Tasks
 from db.database import Database
 from skills.base import Effects
+from skills.opening import OpenSkills
 from skills.registry import SkillRegistry
 
 log = logging.getLogger(__name__)
@@ -50,8 +53,17 @@ class Bot:
     announcements: Announcements
     upkeep: Upkeep
     registry: SkillRegistry
+    agents: AgentCatalog
+    skills: OpenSkills
     draining: asyncio.Event
     finished: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def on_reload(self, reload: Reload) -> None:
+        """Follow a changed configuration where that takes time, and report the change."""
+        problems = [] if reload.error else await self.skills.update()
+        if not reload.error:
+            self.agents.check_tools(self.registry.has)
+        await self.config_reports.report(reload, problems)
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Start the regular work, and register the draining with the stack."""

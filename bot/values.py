@@ -41,8 +41,7 @@ class Settings(BaseModel):
         # An input may be a secret, or a URL with a password.
         hide_input_in_errors=True,
     )
-
-    #: The keys of this group that are read at the start only: a change needs a restart.
+    #: The keys that are read at the start only: a change needs a restart.
     at_start: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self) -> Self:
@@ -54,7 +53,7 @@ Section = TypeVar("Section", bound=Settings)
 Named = TypeVar("Named")
 
 
-#: Returns the settings in force now. Parts call it at each use and keep no copy.
+#: Returns the settings in force. Parts call it at each use and keep no copy.
 Live = Callable[[], Section]
 
 
@@ -63,6 +62,8 @@ class Sections(Protocol):
 
     def section(self, kind: type[Section]) -> Section:
         """Return the section of this class."""
+
+    def live(self, kind: type[Section]) -> Live[Section]: ...  # noqa: D102
 
 
 class PlatformSettings(Settings):

@@ -43,7 +43,7 @@ class BotServices(SkillServices):
         records: Finds and describes runs.
         agents: The agents that runs may be of.
         events: The bus on which announcements are published.
-        claude: The connection to Claude, for tools that Anthropic runs.
+        claude: Returns the connection to Claude, for tools that Anthropic runs.
         outlets: Sends to and reads from the platforms that this process serves.
         stores: Returns the store of a skill.
         is_taken: Returns True if another tool or skill has a name.
@@ -58,7 +58,7 @@ class BotServices(SkillServices):
     records: "Records"
     agents: "Agents"
     events: "EventBus"
-    claude: "Claude"
+    claude: "Callable[[], Claude]"
     outlets: "Mapping[str, Outlet]"
     stores: Callable[[str], Store]
     is_taken: Callable[[str], bool]

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from bot.errors import BadRequestError, ConfigError
 from skills.base import Audience, Skill, Tool
@@ -61,6 +61,32 @@ class SkillRegistry:
             self._skills[skill.name] = skill
         self.parts.append(parts)
         self._run_tools |= {tool.name: tool for tool in parts.run_tools}
+
+    @classmethod
+    def of(cls, parts: Iterable[SkillParts]) -> Self:
+        """Return the registry of these parts.
+
+        Raises:
+            ConfigError: As `add`.
+        """
+        registry = cls()
+        registry.parts.clear()
+        for each in parts:
+            registry.add(each)
+        return registry
+
+    def replace(self, parts: Iterable[SkillParts]) -> None:
+        """Replace everything by these parts, at once.
+
+        Raises:
+            ConfigError: As `add`; nothing is replaced then.
+        """
+        parts = self.of(parts).parts
+        self.skills, self.parts = (), []
+        for table in (self._run_tools, self._fixed, self._skills):
+            table.clear()
+        for each in parts:
+            self.add(each)
 
     @property
     def named(self) -> tuple[Skill, ...]:

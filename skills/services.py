@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from bot.disk import DiskReserve
 from bot.net.settings import FetchSettings
 from bot.net.web import Site, Web
-from bot.values import Json
+from bot.values import Json, Live
 
 
 class Store(Protocol):
@@ -62,7 +62,7 @@ class SkillServices:
         name: The name of the file, package or entry point of the skill.
         settings: The value of `skills.settings` under that name; empty for none.
         folder: The path of `data_folder`.
-        limits: Limits of size and time on reading from the network.
+        limits: Returns the limits of size and time on reading from the network.
         reserve: The part of the disk that downloads must leave free.
         store: The store of the skill, in the bot's database; usable once the bot runs.
     """
@@ -70,7 +70,7 @@ class SkillServices:
     name: str
     settings: Json
     folder: Path
-    limits: FetchSettings
+    limits: Live[FetchSettings]
     reserve: DiskReserve | None = None
     store: Store = field(default_factory=MemoryStore)
 

@@ -178,16 +178,18 @@ SEES_ITS_LINE = {
         "skills.opening",
     ),
     "bot.processes": ("bot.app", "bot.running", "bot.serving"),
-    "bot.running": ("bot.config_reports",),
+    "bot.running": ("bot.config_reports", "skills.opening"),
     "bot.serving": ("bot.running",),
     "bot.doctor": ("bot.inventory",),
     "bot.inventory": ("bot.prompt_tokens",),
     "skills.declaration": ("bot.conversations.commands",),
     "skills.mcp.commands": ("bot.conversations.commands",),
     "skills.web.report": ("bot.models.catalog",),
+    "skills.web.skill": ("bot.models.catalog",),
     "bot.report": ("bot.inventory",),
     "bot.models.catalog": ("bot.models",),
     "bot.models.checkup": ("bot.models.catalog",),
+    "bot.models.providers": ("bot.models",),
 }
 
 #: What a skill sees beside the one service that it wraps: its declaration, the store that notes and

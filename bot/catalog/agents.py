@@ -5,7 +5,7 @@ The format is that of Claude Code's subagents with additional keys: see `docs/ag
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,11 +13,11 @@ from typing import Protocol
 
 from bot.agent.permissions import PermissionRules
 from bot.agent.settings import AgentsSettings
-from bot.catalog.files import FileCatalog, Parsed, SourceFile
+from bot.catalog.files import FileCatalog, Folders, Parsed, SourceFile
 from bot.catalog.frontmatter import EFFORTS, FrontMatter, read_parts
 from bot.catalog.tool_names import split_known
 from bot.errors import ConfigError
-from bot.values import Json
+from bot.values import Json, Live
 
 #: The folder of the built-in agents.
 AGENTS = Path(__file__).parent.parent / "builtin" / "agents"
@@ -211,7 +211,7 @@ class AgentCatalog(FileCatalog[AgentDefinition]):
 
     def __init__(
         self,
-        folders: Sequence[Path],
+        folders: Folders,
         *,
         known: Callable[[str], bool] = lambda _: True,
         monotonic: Callable[[], float] = time.monotonic,
@@ -226,13 +226,13 @@ class AgentCatalog(FileCatalog[AgentDefinition]):
             )
 
     @classmethod
-    def of_settings(cls, settings: AgentsSettings) -> "AgentCatalog":
+    def of_settings(cls, settings: Live[AgentsSettings]) -> "AgentCatalog":
         """Return the agents that come with the bot, and those of the configured folders.
 
         Raises:
             ConfigError: The first folder has no usable `general`.
         """
-        return cls([AGENTS, *map(Path, settings.folders)])
+        return cls(lambda: [AGENTS, *map(Path, settings().folders)])
 
     def check_tools(self, known: Callable[[str], bool]) -> None:
         """Set the check for existing tools and skills, and read all files again."""

@@ -12,6 +12,9 @@ from bot.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
+#: The folders of a catalog, or a function that returns those that are configured now.
+Folders = Sequence[Path] | Callable[[], Sequence[Path]]
+
 #: Seconds between two checks of the folders for changes.
 CHECK_SECONDS = 1.0
 MOST_FILES = 500
@@ -68,9 +71,9 @@ class FileCatalog(ABC, Generic[Item]):
     kind: tuple[str, str]
 
     def __init__(
-        self, folders: Sequence[Path], *, monotonic: Callable[[], float] = time.monotonic
+        self, folders: Folders, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._folders = tuple(folders)
+        self._where = folders
         self._now = monotonic
         self._items: dict[str, Item] = {}
         self._sources: dict[str, SourceFile] = {}
@@ -78,6 +81,11 @@ class FileCatalog(ABC, Generic[Item]):
         self._fingerprint: object = None
         self.problems: tuple[str, ...] = ()
         self.read()
+
+    @property
+    def _folders(self) -> tuple[Path, ...]:
+        """The folders that are configured now."""
+        return tuple(self._where() if callable(self._where) else self._where)
 
     @abstractmethod
     def _find(self) -> tuple[list[SourceFile], list[str]]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -39,7 +40,7 @@ class KeyChange:
 
     def __str__(self) -> str:
         what = "changed" if self.secret else f"{self.old or 'none'} → {self.new or 'none'}"
-        return f"{self.key}: {what}" + (" (needs a restart)" if self.restart else "")
+        return f"`{self.key}`: {what}" + (" (needs a restart)" if self.restart else "")
 
 
 def restart_keys(kind: type[Settings] = Config, above: Key = ()) -> Iterator[Key]:
@@ -50,6 +51,12 @@ def restart_keys(kind: type[Settings] = Config, above: Key = ()) -> Iterator[Key
             yield key
         elif below := section(field):
             yield from restart_keys(below, key)
+
+
+def in_force(before: Config, new: Config) -> Config:
+    """Return a new configuration with the values from before of the keys that need a restart."""
+    kept: Config = _kept(before, new)
+    return kept
 
 
 def differences(old: Config, new: Config) -> tuple[KeyChange, ...]:
@@ -63,6 +70,17 @@ def fingerprint(config: Config) -> str:
         {name(key): _shown(value) for key, value in _leaves(config, ())}, sort_keys=True
     )
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _kept(before: Any, new: Any) -> Any:
+    update: dict[str, object] = {}
+    for part in type(new).model_fields:
+        old, value = getattr(before, part), getattr(new, part)
+        if part in new.at_start:
+            update[part] = old
+        elif isinstance(value, Settings) and type(old) is type(value):
+            update[part] = _kept(old, value)
+    return new.model_copy(update=update)
 
 
 def _between(old: object, new: object, key: Key, *, restart: bool) -> Iterator[KeyChange]:

@@ -20,7 +20,7 @@ from bot.rights.settings import RolesSettings
 from bot.spending.settings import SpendingSettings
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
-from bot.values import Section, Settings, SkillSettings
+from bot.values import Live, Section, Settings, SkillSettings
 from db.settings import DatabaseSettings
 from skills import discovery
 from skills.settings import OwnSkillsSettings
@@ -102,6 +102,10 @@ class CoreConfig(Settings):
         """Return the section of this class."""
         names = type(self).model_fields
         return next(each for name in names if type(each := getattr(self, name)) is kind)
+
+    def live(self, kind: type[Section]) -> Live[Section]:
+        """Return a function that returns the section of this class."""
+        return lambda: self.section(kind)
 
     @property
     def of_skills(self) -> list[SkillSettings]:

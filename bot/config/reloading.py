@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot import masking
-from bot.config.differences import KeyChange, differences
+from bot.config.differences import KeyChange, differences, in_force
 from bot.config.document import MAX_BYTES
 from bot.config.model import Config
 from bot.errors import ConfigError
@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 #: Seconds between two looks at the file. A change counts when two looks have found the same, so
 #: that a value removed from the file is void within a second.
 LOOK_SECONDS = 0.4
+
+#: Most keys that one report names.
+MOST_CHANGES = 15
 
 #: Time of the last change, size and inode of a file, links followed; `None` without a file.
 _Stamp = tuple[int, int, int] | None
@@ -50,7 +53,9 @@ class Reload:
         if not self.changes:
             return f"{self.file} is valid again; the configuration in force is the same."
         lines = [f"{self.file} has changed, and counts from now on:"]
-        lines += [f"- {each}" for each in self.changes]
+        lines += [f"- {each}" for each in self.changes[:MOST_CHANGES]]
+        if (more := len(self.changes) - MOST_CHANGES) > 0:
+            lines.append(f"- and {more} more, which the log names")
         if any(each.restart for each in self.changes):
             lines.append("Restart every process of the bot for what needs it.")
         return "\n".join(lines)
@@ -58,6 +63,8 @@ class Reload:
 
 class ConfigWatch:
     """Holds the configuration in force, and replaces it when its file has changed.
+
+    Keys that need a restart keep the values from the start.
 
     The file may be replaced, written in place, or reached by links that change, as those of a
     mounted ConfigMap do. An invalid file changes nothing.
@@ -69,7 +76,7 @@ class ConfigWatch:
     """
 
     def __init__(self, config: Config, file: Path | None, load: Callable[[], Config]) -> None:
-        self._config = config
+        self._config = self._loaded = config
         # Links are resolved at each look, the current folder is not.
         self._file = file.absolute() if file else None
         self._load = load
@@ -118,13 +125,14 @@ class ConfigWatch:
             return reload
         # Before anything that uses the new values can write to the log.
         masking.keep_secret(loaded.secrets)
-        changes, was_valid = differences(self._config, loaded), self._valid
-        self._config, self._valid = loaded, True
+        changes, was_valid = differences(self._loaded, loaded), self._valid
+        self._config, self._loaded = in_force(self._config, loaded), loaded
+        self._valid = True
         if was_valid and not changes:
             return None
-        reload = Reload(file=file, content=content, changes=changes)
-        log.info("%s", reload.text)
-        return reload
+        for change in changes:
+            log.info("%s has changed: %s", file, change)
+        return Reload(file=file, content=content, changes=changes)
 
     def _read_again(self) -> tuple[str, Config | ConfigError]:
         content = self._hash()

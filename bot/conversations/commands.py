@@ -105,7 +105,7 @@ class CommandRunner:
     """Carries out commands that users type, click or pick.
 
     Attributes:
-        table: All commands: the built-in ones and those of skills.
+        tables: Returns all commands: the built-in ones and those of skills.
         turns: The turns at work in this process.
         undo: Takes back deletions and replacements.
         copies: Sends copies of everything that is stored about a user.
@@ -115,7 +115,7 @@ class CommandRunner:
         rights: Returns the rights of a user in a place.
     """
 
-    table: CommandTable[ChatCommand]
+    tables: Callable[[], CommandTable[ChatCommand]]
     database: Database
     manager: SubagentManager
     records: Records
@@ -131,6 +131,11 @@ class CommandRunner:
     say: Callable[[Place, Identity, str], None]
     now: Clock
     rights: RightsOf = unlimited
+
+    @property
+    def table(self) -> CommandTable[ChatCommand]:
+        """All commands that exist now."""
+        return self.tables()
 
     async def run(self, text: str, caller: Caller) -> CommandReply:
         """Carry out a command line such as `/subagents stop 1a2b`.

@@ -1,6 +1,6 @@
 """Carries out `/retinue undo`: lists a user's changes, and takes them back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.agent.sanitizer import one_line
@@ -26,13 +26,13 @@ class Undo:
     """Lists and takes back the changes of the user who asks, and of no other user.
 
     Attributes:
-        restorers: The restorers of stored changes, by kind.
-        stores: The stores of changes that skills keep themselves.
+        restorers: Returns the restorers of stored changes, by kind.
+        stores: Returns the stores of changes that skills keep themselves.
     """
 
     database: Database
-    restorers: Mapping[str, Restorer]
-    stores: Sequence[ChangeStore]
+    restorers: Callable[[], Mapping[str, Restorer]]
+    stores: Callable[[], Sequence[ChangeStore]]
     now: Clock
 
     async def run(self, words: str, caller: Caller) -> CommandReply:
@@ -43,7 +43,7 @@ class Undo:
         """
         typed = words.strip().strip("`").lower()
         found: list[Change] = []
-        for store in self.stores:
+        for store in self.stores():
             found += await store.changes(caller.user, _shared_place(caller))
         found += await self.database.read(changes.newest, caller.user.key)
         found = [change for change in found if not change.undone]
@@ -67,7 +67,9 @@ class Undo:
         if not caller.command_id:
             return None
         place = _shared_place(caller)
-        found = [each for store in self.stores for each in await store.changes(caller.user, place)]
+        found = [
+            each for store in self.stores() for each in await store.changes(caller.user, place)
+        ]
         mine = next((each for each in found if each.cause.work_id == caller.command_id), None)
         if mine is None:
             return None
@@ -107,7 +109,7 @@ class Undo:
 
     async def _restore(self, change: StoredChange, caller: Caller) -> CommandReply:
         user = caller.user
-        restorer = self.restorers.get(change.kind)
+        restorer = self.restorers().get(change.kind)
         if restorer is None:
             title = change.title[:1].upper() + change.title[1:]
             raise BadRequestError(f"{title} cannot be restored: it is switched off.")

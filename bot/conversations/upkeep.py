@@ -52,6 +52,10 @@ CARDS_DRAWN_FOR = timedelta(hours=1)
 LOST_AFTER = timedelta(seconds=LOST_AFTER_SECONDS)
 
 
+#: Regular work.
+Duty = Callable[[], Awaitable[None]]
+
+
 @dataclass(slots=True)
 class Heartbeat:
     """Tracks the gaps between the heartbeats that this process has stored."""
@@ -87,7 +91,7 @@ class Upkeep:
         present: Returns the user at this process's terminal; `None` without one.
         stored_outcome: Returns the outcome of a run without a worker, by its steps: see `Runner`.
         configuration: Returns the fingerprint of the configuration in force.
-        further: Duties of other modules, done as often as the sweep.
+        further: Returns the duties of other modules, done as often as the sweep.
         platforms: The platforms whose work this process may do.
     """
 
@@ -110,7 +114,8 @@ class Upkeep:
     now: Clock
     stored_outcome: Callable[[Run, Outcome], Awaitable[Outcome]]
     configuration: Callable[[], str] = str
-    further: Sequence[Callable[[], Awaitable[None]]] = ()
+    further: Callable[[], Sequence[Duty]] = tuple
+    _logged: dict[str, str] = field(default_factory=dict)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
     async def run(self) -> None:
@@ -123,25 +128,35 @@ class Upkeep:
                 (SWEEP_SECONDS, self.sweep),
                 (SWEEP_SECONDS, self.release),
                 (SWEEP_SECONDS, self.checkpoint),
-                (self.settings().cleanup_interval_seconds, self.retention.apply),
-                *((SWEEP_SECONDS, duty) for duty in self.further),
+                (None, self.retention.apply),
+                (SWEEP_SECONDS, self.do_further),
             ):
                 group.create_task(self._every(seconds, duty), name=f"upkeep: {duty.__name__}")
 
-    async def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
-        """Repeat a duty; a failure is logged once and does not end the repetition."""
-        said = ""
+    async def _every(self, seconds: float | None, duty: Duty) -> None:
+        """Repeat a duty after so many seconds; `None` for the configured interval."""
         while True:
-            try:
-                await duty()
-                said = ""
-            except Exception as error:
-                if is_connection_trouble(error):
-                    self.database.outages.failed(error)
-                elif repr(error) != said:
-                    said = repr(error)
-                    log.exception("The regular duty %s failed; it is tried again", duty.__name__)
-            await asyncio.sleep(seconds)
+            await self._do(duty)
+            await asyncio.sleep(seconds or self.settings().cleanup_interval_seconds)
+
+    async def _do(self, duty: Duty) -> None:
+        """Do a duty once; a failure is logged once and ends nothing."""
+        name = duty.__name__
+        try:
+            await duty()
+            self._logged.pop(name, None)
+        except Exception as error:
+            if is_connection_trouble(error):
+                self.database.outages.failed(error)
+            elif repr(error) != self._logged.get(name):
+                self._logged[name] = repr(error)
+                log.exception("The regular duty %s failed; it is tried again", name)
+
+    async def do_further(self) -> None:
+        """Do the duties of other modules that exist now."""
+        async with asyncio.TaskGroup() as group:
+            for duty in self.further():
+                group.create_task(self._do(duty), name=f"upkeep: {duty.__name__}")
 
     # -- being alive -----------------------------------------------------------------------------
 

@@ -1,30 +1,22 @@
 """Selects and opens models: the main agent's, the runs', and the others that are allowed."""
 
-import asyncio
 import logging
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from bot.agent.messages import Usage
-from bot.catalog.agents import AgentDefinition
-from bot.errors import BadRequestError, NotAllowedError
+from bot.errors import BadRequestError
 from bot.models.anthropic import anthropic_model
-from bot.models.anthropic_client import AnthropicSettings, Claude
-from bot.models.base import Model, ProviderSettings
+from bot.models.anthropic_client import AnthropicSettings
+from bot.models.base import ProviderSettings
 from bot.models.client import SdkModel
-from bot.models.fallback import FallbackModel, Fallbacks
-from bot.models.metered import CountingModel, MeteredModel
-from bot.models.metering import Meter
 from bot.models.offline import OfflineModel, OfflineSettings
 from bot.models.openai import OpenAISettings, openai_model
 from bot.models.prices import PINNED, VERSION, Prices, PriceSettings
-from bot.models.retrying import Patience, RetryingModel, RetrySettings
-from bot.rights.effective import Rights, model_names
+from bot.models.retrying import RetrySettings
 from bot.values import Settings
 
 log = logging.getLogger(__name__)
@@ -229,152 +221,3 @@ class ModelSettings(Settings):
         head, _, rest = text.strip().partition("/")
         known = next((name for name in PROVIDERS if rest and head == name), None)
         return ModelChoice(known, rest) if known else ModelChoice(self.chosen, text.strip())
-
-
-class Models:
-    """The providers that are set up."""
-
-    def __init__(
-        self, settings: ModelSettings, now: Callable[[], float], meter: Meter | None = None
-    ) -> None:
-        self.settings = settings
-        self.prices = settings.price_list
-        self.meter = meter
-        self._fallbacks = Fallbacks(settings.fallback_after_seconds, now)
-        self._sdks: dict[Provider, SdkModel] = {}
-        self._patience: dict[Provider, Patience] = {}
-        self._providers: dict[Provider, Model] = {}
-        for name, adapter in PROVIDERS.items():
-            if not settings.section(name).configured:
-                continue
-            made: CountingModel = adapter(settings.section(name))
-            # Each attempt of a retry is metered by itself, since each may be charged.
-            model: Model = MeteredModel(made, name, self.prices, meter)
-            if isinstance(made, SdkModel):
-                self._sdks[name] = made
-                self._patience[name] = Patience(settings.retry, made.name, now=now)
-                model = RetryingModel(model, self._patience[name])
-            self._providers[name] = model
-
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls,
-        settings: ModelSettings,
-        *,
-        meter: Meter | None = None,
-        now: Callable[[], float] = time.monotonic,
-    ) -> AsyncIterator["Models"]:
-        """Open every provider that is set up; the SDKs are imported on first use.
-
-        Args:
-            settings: The configuration of the models.
-            meter: Reserves an amount for each request; `None` where no limit can apply.
-            now: A monotonic clock, in seconds.
-        """
-        async with AsyncExitStack() as stack:
-            models = cls(settings, now, meter)
-            for model in models._sdks.values():
-                stack.push_async_callback(model.aclose)
-            yield models
-
-    async def warm(self) -> None:
-        """Import the default provider's SDK and the prices in a thread, before they are needed."""
-        if model := self._sdks.get(self.settings.chosen):
-            await model.sdk.get()
-            await asyncio.to_thread(self.prices.load)
-
-    def of(self, choice: ModelChoice) -> Model:
-        """Return the `Model` for a choice: its provider, wrapped with the configured fallbacks."""
-        provider = self._providers[choice.provider]
-        others = [each for each in self.settings.fallback_choices if each != choice]
-        if not others:
-            return provider
-        candidates = [
-            self._fallbacks.add(str(each), each.model, self._providers[each.provider])
-            for each in (choice, *others)
-        ]
-        return FallbackModel(candidates[0], candidates[1:], self._fallbacks)
-
-    def for_main(self, chosen: str) -> tuple[Model, str]:
-        """Return the `Model` of the main agent and the model's name.
-
-        Args:
-            chosen: The model chosen in the conversation; empty for the default.
-        """
-        settings = self.settings
-        choice = settings.choose(None, self.kept(chosen), settings.main)
-        return self.of(choice), choice.model
-
-    def admitted(self, chosen: str, rights: Rights) -> str:
-        """Return the model chosen in a conversation, or the first that the rights admit instead.
-
-        Raises:
-            NotAllowedError: The rights admit none.
-        """
-        if not rights.levels:
-            return chosen
-        settings, refused = self.settings, ""
-        wanted = settings.choose(None, self.kept(chosen), settings.main)
-        for choice in dict.fromkeys((wanted, *settings.choices)):
-            why = rights.refusal("models", *model_names(choice.provider, choice.model))
-            if not why:
-                return str(choice)
-            refused = refused or why
-        raise NotAllowedError(f"{refused[:1].upper()}{refused[1:]}.")
-
-    def choose_for_run(
-        self, provider: str | None, model: str | None, definition: AgentDefinition
-    ) -> tuple[str, str]:
-        """Return provider and model of a run: as requested, from its agent's file, or the default.
-
-        Raises:
-            BadRequestError: No allowed model matches; the text lists the allowed models.
-        """
-        named = definition.model
-        default, as_named = self.settings.of_agent(definition.provider, named)
-        if not as_named:
-            log.warning("An agent names the model %s; %s answers instead", named, default)
-        choice = self.settings.choose(provider, model, default)
-        return choice.provider, choice.model
-
-    def of_run(self, provider: str, model: str) -> Model:
-        """Return the `Model` for the provider and the model name of a run's row."""
-        found = next((name for name in PROVIDERS if name == provider), self.settings.chosen)
-        return self.of(ModelChoice(found, model))
-
-    @property
-    def claude(self) -> Claude:
-        """The connection to Claude, for tools that Anthropic runs."""
-        return Claude(
-            settings=self.settings.anthropic,
-            patience=self.patience("anthropic"),
-            answers=self.settings.chosen == "anthropic",
-            prices=self.prices,
-            meter=self.meter,
-        )
-
-    def patience(self, provider: Provider) -> Patience:
-        """Return a provider's retry handler, for requests other than those of agents."""
-        if provider not in self._patience:
-            self._patience[provider] = Patience(self.settings.retry, provider.title())
-        return self._patience[provider]
-
-    def named(self, name: str) -> str:
-        """Return the allowed model with this name, as `provider/model`; the main agent's if empty.
-
-        Raises:
-            BadRequestError: No allowed model matches; the text lists the allowed models.
-        """
-        return str(self.settings.choose(None, name or None, self.settings.main))
-
-    def kept(self, name: str) -> str:
-        """Return the stored choice, or the main agent's model if that choice is not allowed now."""
-        try:
-            return self.named(name)
-        except BadRequestError:
-            return str(self.settings.main)
-
-    def names(self) -> list[str]:
-        """Return the names of all allowed models, the main agent's first."""
-        return [str(choice) for choice in self.settings.choices]

@@ -16,7 +16,7 @@ from bot.net.bodies import ENCODINGS, MEGABYTE, BodyLimits, check_type, read_bod
 from bot.net.guard import NetworkOptions, OpenClient, OtherMachines, open_guarded
 from bot.net.settings import FetchSettings
 from bot.net.urls import check_port, checked, next_hop
-from bot.values import Json
+from bot.values import Json, Live
 
 if TYPE_CHECKING:
     import aiohttp
@@ -54,7 +54,7 @@ class Web:
 
     def __init__(
         self,
-        settings: FetchSettings,
+        settings: Live[FetchSettings],
         *,
         addresses: Addresses | None = None,
         ports: frozenset[int] = WEB_PORTS,
@@ -63,11 +63,9 @@ class Web:
     ) -> None:
         self._settings = settings
         self._reserve = reserve or DiskReserve()
-        public = PublicAddresses(refused=settings.refused_networks)
-        self._addresses = addresses or OtherMachines(public)
+        self._addresses = addresses
         self._ports = ports
         self._network = network
-        self._limits = BodyLimits(wire=int(settings.megabytes * MEGABYTE))
 
     async def fetch(self, address: str, *, follows: Follows | None = None) -> WebResponse:
         """Return the page at an untrusted address, after redirects.
@@ -83,27 +81,36 @@ class Web:
         """
         self._reserve.check()
         url = checked(address)
-        seconds = self._settings.seconds
+        settings = self._settings()
+        addresses = self._addresses or OtherMachines(
+            PublicAddresses(refused=settings.refused_networks)
+        )
         try:
             async with (
-                asyncio.timeout(seconds),
-                open_guarded(self._addresses, self._network) as session,
+                asyncio.timeout(settings.seconds),
+                open_guarded(addresses, self._network) as session,
             ):
                 with _web_errors():
-                    return await self._follow(session, url, follows)
+                    return await self._follow(session, url, follows, settings)
         except TimeoutError:
             raise WebError(
-                f"The page did not come within {seconds:g} seconds. Use another, or try later."
+                f"The page did not come within {settings.seconds:g} seconds. Use another, or try "
+                "later."
             ) from None
 
     async def _follow(
-        self, session: "aiohttp.ClientSession", url: "URL", follows: Follows | None
+        self,
+        session: "aiohttp.ClientSession",
+        url: "URL",
+        follows: Follows | None,
+        settings: FetchSettings,
     ) -> WebResponse:
         headers = {
             "Accept": _ACCEPT,
             "Accept-Encoding": ENCODINGS,
-            "User-Agent": self._settings.user_agent,
+            "User-Agent": settings.user_agent,
         }
+        limits = BodyLimits(wire=int(settings.megabytes * MEGABYTE))
         hops: list[str] = []
         while True:
             check_port(url, self._ports)
@@ -118,8 +125,8 @@ class Web:
                             "same thing elsewhere."
                         )
                     check_type(_media_type(response))
-                    return await _read(response, self._limits, tuple(hops))
-            if len(hops) == self._settings.redirects:
+                    return await _read(response, limits, tuple(hops))
+            if len(hops) == settings.redirects:
                 raise WebError(f"The page redirects more than {len(hops)} times. Use another.")
             hops.append(str(url))
             url = next_hop(url, location)
@@ -144,7 +151,7 @@ class Site:
         self,
         name: str,
         base_url: str,
-        settings: FetchSettings,
+        settings: Live[FetchSettings],
         *,
         network: NetworkOptions | None = None,
     ) -> None:
@@ -152,7 +159,6 @@ class Site:
         self._base_url = base_url.rstrip("/") + "/"
         self._settings = settings
         self._open = partial(open_guarded, AnyAddress(), network)
-        self._limits = BodyLimits(wire=int(settings.megabytes * MEGABYTE))
 
     async def ask(
         self,
@@ -183,14 +189,16 @@ class Site:
         if not url.raw_path.startswith(base.raw_path):
             raise WebError(f"{path[:100]!r} is not below the address of {self.name}.")
         url = url.update_query(dict(params)) if params else url
-        sent = {"User-Agent": self._settings.user_agent, **(headers or {})}
+        settings = self._settings()
+        limits = BodyLimits(wire=int(settings.megabytes * MEGABYTE))
+        sent = {"User-Agent": settings.user_agent, **(headers or {})}
         body = None
         if json is not None:
             body, sent["Content-Type"] = dumps(json).encode(), "application/json"
         try:
-            async with asyncio.timeout(self._settings.seconds):
+            async with asyncio.timeout(settings.seconds):
                 answer = await send_once(
-                    self._open, method, str(url), headers=sent, body=body, limits=self._limits
+                    self._open, method, str(url), headers=sent, body=body, limits=limits
                 )
         except (OSError, WebError) as error:
             log.warning("%s gave no answer: %s", self.name, str(error) or "its time was up")

@@ -25,6 +25,8 @@ class WorkspaceSettings(SkillSettings):
     section: ClassVar[str] = "workspaces"
     about: ClassVar[str] = "Files that the models read and write for a user."
 
+    at_start: ClassVar[tuple[str, ...]] = ("folder",)
+
     enabled: bool = True
     """Offer the tools that read and write files."""
 

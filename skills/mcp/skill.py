@@ -36,13 +36,14 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
         environ=dict(os.environ),
         save=saving_to(files, services.reserve) if files.is_on else None,
     )
-    permissions = services.config.section(PermissionSettings).permissions
+    settings = services.config.live(PermissionSettings)
     await stack.enter_async_context(servers.running())
 
     async def unavailable(run: Run | None) -> tuple[str, ...]:
         """Return the unconnected servers whose tools a run, or the main agent, may use."""
         allowed = run.allowed_tools if run else None
         needed: list[McpServer] = []
+        permissions = settings().permissions
         for name, server in servers.servers.items():
             # The tools of an unconnected server are known only if the configuration names them.
             tools = ("any",) if server.settings.tools is None else server.settings.tools

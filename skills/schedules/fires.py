@@ -11,7 +11,7 @@ from bot.events import AnnouncementDue, EventBus
 from bot.run_texts import status_text
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller, RunRequest
-from bot.values import Clock, ConversationMode, Place, Role, RunStatus, derived_run_id
+from bot.values import Clock, ConversationMode, Live, Place, Role, RunStatus, derived_run_id
 from db import conversations, outbox, pauses, schedules, users
 from db.database import Database, Transaction
 from db.schedules import EndedFire, Fire, Schedule
@@ -45,7 +45,7 @@ class Fires:
     database: Database
     manager: SubagentManager
     settings: ScheduleSettings
-    access: AccessSettings
+    access: Live[AccessSettings]
     mode_at: Callable[[Place], ConversationMode]
     platforms: Sequence[str]
     events: EventBus
@@ -105,7 +105,7 @@ class Fires:
     async def _attempt(self, fire: Fire) -> None:
         now = self.now()
         owner = await self.database.read(users.get, fire.schedule.user_id)
-        if owner is None or is_blocked(owner.identity, self.access):
+        if owner is None or is_blocked(owner.identity, self.access()):
             await self._close(fire, "blocked")
             return
         if now - fire.due_at > times.GRACE:

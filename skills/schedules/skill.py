@@ -128,7 +128,7 @@ def _parts(services: BotServices) -> SkillParts | None:
         database=services.database,
         manager=services.manager,
         settings=settings,
-        access=services.config.section(AccessSettings),
+        access=services.config.live(AccessSettings),
         mode_at=services.mode_at,
         platforms=list(services.outlets),
         events=services.events,

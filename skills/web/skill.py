@@ -11,6 +11,7 @@ from pydantic import Field
 from bot.agent import subjects
 from bot.agent.plain import clean
 from bot.agent.sanitizer import defused, escape_for_model, one_line
+from bot.models.catalog import ModelSettings
 from bot.net.base import WebError, WebResponse
 from bot.net.bodies import HTML_TYPES, decoded
 from bot.net.free_addresses import addresses_in
@@ -192,8 +193,10 @@ def _attribute(url: str) -> str:
 
 async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
     section = services.config.section
+    # The connection to Claude depends on them.
+    section(ModelSettings)
     fetch, composed = section(FetchSettings), section(WebSettings).composed_addresses
-    search = open_provider(stack, section(SearchSettings), fetch, services.claude)
+    search = open_provider(stack, section(SearchSettings), fetch, services.claude())
     pages = Web(fetch, reserve=services.reserve) if fetch.enabled else None
     if pages is None and search is None:
         return SkillParts()

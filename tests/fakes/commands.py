@@ -42,14 +42,14 @@ def command_runner(
     turns, events = turns or ActiveRuns(), events or EventBus()
     general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
     return CommandRunner(
-        table=CommandTable((*COMMANDS.commands, *more)),
+        tables=lambda: CommandTable((*COMMANDS.commands, *more)),
         database=office.database,
         manager=office.manager,
         records=office.records,
         agents=FakeAgents({"general": general}),
         models=FakeModels(),
         turns=turns,
-        undo=undo or Undo(office.database, {}, [], office.now),
+        undo=undo or Undo(office.database, dict, list, office.now),
         copies=copies_of(office, stores, outlets or {}, folder),
         preview=nothing_sent,
         ledger=Bank(office.database, office.now, Tasks()).ledger(),

@@ -37,7 +37,7 @@ async def let_pass(chat: Chat, minutes: float = 3) -> None:
 
 async def look(chat: Chat) -> None:
     """Do the regular duties."""
-    for duty in chat.running.upkeep.further:
+    for duty in chat.running.upkeep.further():
         await duty()
 
 

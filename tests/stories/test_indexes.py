@@ -73,7 +73,7 @@ async def duties(it: Stage) -> None:
     await upkeep.sweep()
     await upkeep.release()
     await upkeep.retention.apply()
-    for duty in upkeep.further:
+    for duty in upkeep.further():
         await duty()
     async with it.bot.database.transaction() as tx:
         await workers.mark_listener(tx, PLATFORM, now)

@@ -31,7 +31,7 @@ from tests.stories.stage import (
 async def make_due(it: Stage) -> None:
     """Let the time of all schedules come, and look what is due, as upkeep does."""
     await change(it.bot, table, due_at=it.bot.upkeep.now())
-    for duty in it.bot.upkeep.further:
+    for duty in it.bot.upkeep.further():
         await duty()
 
 
@@ -100,7 +100,7 @@ async def test_where_it_is_switched_off_nothing_is_planned_and_nothing_fires(
         await it.say(ALICE, "Hi")
         await it.outlet.replied()
 
-        duties = {duty.__name__ for duty in it.bot.upkeep.further}
+        duties = {duty.__name__ for duty in it.bot.upkeep.further()}
         assert "fire_due" not in duties
     assert "schedule_task" not in {tool["name"] for tool in play.asked[0]["tools"]}
 

@@ -118,7 +118,7 @@ async def test_former_versions_are_kept_for_30_days(sqlite_url: str, tmp_path: P
         (each / "about.json").write_text("{}")
 
     async with stage(sqlite_url, Play(), workspaces=settings) as it:
-        for duty in it.bot.upkeep.further:
+        for duty in it.bot.upkeep.further():
             await duty()
 
     assert (young.exists(), old.exists()) == (True, False)

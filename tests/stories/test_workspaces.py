@@ -84,7 +84,7 @@ async def test_the_workspaces_of_old_runs_are_deleted_by_a_bot_that_runs_once_a_
     async with stage(sqlite_url, Play(), workspaces=workspaces) as it:
         await gone(old.path)
         os.utime(next_day.path, (0, 0))
-        for duty in it.bot.upkeep.further:
+        for duty in it.bot.upkeep.further():
             await duty()
 
     assert new.read("folder/file.txt") == b"x"

@@ -32,9 +32,9 @@ def test_a_difference_names_key_and_both_values() -> None:
     )
 
     assert changes(config(), new) == [
-        "agent.max_steps: 20 → 3",
-        "permissions.rules.shell:git *: none → allow",
-        "access.admins: [] → ['discord:12345678901234567']",
+        "`agent.max_steps`: 20 → 3",
+        "`permissions.rules.shell:git *`: none → allow",
+        "`access.admins`: [] → ['discord:12345678901234567']",
     ]
     assert differences(new, config())[1] == KeyChange(
         key="permissions.rules.shell:git *", old="allow", new="", secret=False, restart=False

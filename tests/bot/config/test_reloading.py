@@ -95,9 +95,9 @@ async def test_a_change_is_reported_with_old_and_new_values_and_no_secret(
     assert sorted(reload.text.splitlines()) == sorted(
         [
             f"{desk.file} has changed, and counts from now on:",
-            "- agent.max_steps: 20 → 3",
-            "- slack.signing_secret: changed",
-            "- logging.level: info → debug (needs a restart)",
+            "- `agent.max_steps`: 20 → 3",
+            "- `slack.signing_secret`: changed",
+            "- `logging.level`: info → debug (needs a restart)",
             "Restart every process of the bot for what needs it.",
         ]
     )

@@ -247,7 +247,7 @@ def break_commands(process: Process) -> None:
     """Give a process a command that fails."""
     durable = process.orchestrator.commands
     table = CommandTable((*durable.runner.table.commands, BROKEN))
-    broken = replace(durable, runner=replace(durable.runner, table=table))
+    broken = replace(durable, runner=replace(durable.runner, tables=lambda: table))
     process.orchestrator = replace(process.orchestrator, commands=broken)
 
 

@@ -55,8 +55,8 @@ class Desk:
         self.restorers = {each.kind: each for each in found}
         undo = Undo(
             database=self.database,
-            restorers=self.restorers,
-            stores=[FileChanges(self.workspaces, self.clock)],
+            restorers=lambda: self.restorers,
+            stores=lambda: [FileChanges(self.workspaces, self.clock)],
             now=self.clock,
         )
         self.commands = command_runner(office, undo=undo)
@@ -451,7 +451,7 @@ async def test_a_name_that_looks_like_markup_is_shown_as_a_name(
 
 async def test_without_workspaces_the_rest_can_be_undone(desk: Desk, alice: Identity) -> None:
     assert desk.commands.undo is not None
-    desk.commands = replace(desk.commands, undo=replace(desk.commands.undo, stores=[]))
+    desk.commands = replace(desk.commands, undo=replace(desk.commands.undo, stores=list))
     await delete_a_note(desk, alice)
 
     assert (await desk.type(alice, "/undo last")).text.startswith("Restored note 1")
@@ -463,7 +463,7 @@ async def test_what_is_switched_off_is_not_restored_and_not_lost(
     await delete_a_note(desk, alice)
     undo = desk.commands.undo
     assert undo is not None
-    desk.commands = replace(desk.commands, undo=replace(undo, restorers={}))
+    desk.commands = replace(desk.commands, undo=replace(undo, restorers=dict))
 
     reply = await desk.type(alice, "/undo last")
 

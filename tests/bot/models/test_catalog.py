@@ -8,7 +8,8 @@ from pydantic import ValidationError
 from bot.agent.messages import UserMessage
 from bot.errors import BadRequestError
 from bot.models.base import ModelRequest
-from bot.models.catalog import ModelChoice, Models, ModelSettings
+from bot.models.catalog import ModelChoice, ModelSettings
+from bot.models.providers import Models
 from bot.values import Json
 from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.model_server import KEY, Reply, in_order
