@@ -8,7 +8,6 @@ from typing import Any
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
-from bot.app import open_bot
 from bot.conversations.announcements import Announcements
 from bot.platforms.terminal.terminal import Terminal
 from bot.running import Bot
@@ -16,6 +15,7 @@ from bot.values import Identity
 from skills.base import Skill
 from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.terminal import FakeScreen
+from tests.stories.live_file import LiveFile, open_watched
 from tests.stories.on_discord import running
 from tests.stories.stage import Play, config_for
 
@@ -54,6 +54,7 @@ async def at_terminal(
     *,
     name: str = "alice",
     further_skills: Sequence[Skill] = (),
+    file: LiveFile | None = None,
     **sections: Any,
 ) -> AsyncIterator[Desk]:
     """Start the bot, and let somebody sit down at its terminal, as `chat` does."""
@@ -71,7 +72,8 @@ async def at_terminal(
                 model_name="a model", on_present=on_present, name=name, interactive=True
             )
             outlets = {terminal.platform: terminal.outlet}
-            async with open_bot(config, outlets, further_skills=further_skills) as bot:
+            opening = open_watched(config, outlets, file=file, further_skills=further_skills)
+            async with opening as bot:
                 announcements.append(bot.announcements)
                 async with running(terminal.intake.run(bot.orchestrator)):
                     await screen.until(lambda: screen.last_line.endswith(">"), "the prompt")

@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from bot.app import open_bot
 from bot.platforms.discord.platform import open_platform
 from bot.platforms.discord.settings import DiscordSettings
 from bot.running import Bot
@@ -18,6 +17,7 @@ from skills.base import Skill
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.discord.things import Channel, Guild, Message, Pinged, User
+from tests.stories.live_file import LiveFile, open_watched
 from tests.stories.stage import Gate, Play, config_for
 
 #: The application may read messages that do not mention it.
@@ -128,6 +128,7 @@ async def on_discord(
     gate: Gate | None = None,
     further_skills: Sequence[Skill] = (),
     settings: Json | None = None,
+    file: LiveFile | None = None,
     **sections: Any,
 ) -> AsyncIterator[Scene]:
     """Start the bot on a server; `settings` go into `discord:`, `sections` beside it."""
@@ -141,7 +142,7 @@ async def on_discord(
         async with open_platform(discord, receives=True) as platform:
             outlets = {platform.outlet.platform: platform.outlet}
             async with (
-                open_bot(config, outlets, further_skills=skills) as bot,
+                open_watched(config, outlets, file=file, further_skills=skills) as bot,
                 running(platform.intake.run(bot.orchestrator)),
             ):
                 await server.discord.ready()

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import yaml
 from pydantic import SecretStr
 
-from bot.app import open_bot
 from bot.platforms.slack.live import Tempo
 from bot.platforms.slack.platform import open_platform
 from bot.platforms.slack.settings import SlackSettings
@@ -26,6 +25,7 @@ from tests.fakes.ports import free_port
 from tests.fakes.slack.messages import Channel, Message
 from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.shapes import User
+from tests.stories.live_file import LiveFile, open_watched
 from tests.stories.on_discord import running
 from tests.stories.stage import Gate, Play, config_for
 
@@ -164,6 +164,7 @@ async def on_slack(
     tempo: Tempo = QUICK,
     ping_seconds: float = PING_SECONDS,
     current: Callable[[SlackSettings], SlackSettings] = lambda given: given,
+    file: LiveFile | None = None,
     **sections: Any,
 ) -> AsyncIterator[Scene]:
     """Start the bot in a workspace; `settings` go into `slack:`, `sections` beside it.
@@ -192,7 +193,9 @@ async def on_slack(
         ):
             outlets = {platform.outlet.platform: platform.outlet}
             async with (
-                open_bot(config, outlets, database=database, further_skills=skills) as bot,
+                open_watched(
+                    config, outlets, file=file, database=database, further_skills=skills
+                ) as bot,
                 running(platform.intake.run(bot.orchestrator)),
             ):
                 await ready(slack, way.transport, given.port)

@@ -1,0 +1,114 @@
+"""Each process follows its file, and one of them reports a content to the admins."""
+
+from pathlib import Path
+
+from sqlalchemy import select
+
+from bot.config.differences import differences, fingerprint
+from bot.config.live import LiveConfig
+from bot.config.model import Config
+from bot.config.reloading import Reload
+from bot.config_reports import ConfigReports
+from bot.conversations.access import AccessSettings
+from bot.conversations.admin_notices import AdminNotices
+from bot.conversations.upkeep import DEAD_AFTER
+from bot.events import EventBus
+from bot.subagents.limits import SubagentSettings
+from db import tables, workers
+from db.database import Database
+from tests.fakes.clock import FakeClock
+
+OLD = Config(access=AccessSettings(admins=("discord:123456789012345678",)))
+NEW = OLD.model_copy(update={"subagents": SubagentSettings(max_concurrent_per_user=7)})
+FILE = Path("/etc/retinue/config.yaml")
+
+
+class Process:
+    """A process of the bot, with its configuration."""
+
+    def __init__(self, database: Database, clock: FakeClock, name: str) -> None:
+        self.config, self.name, self.database = OLD, name, database
+        self.current = LiveConfig(lambda: self.config)
+        self.reports = ConfigReports(
+            database=database,
+            worker_id=name,
+            current=self.current,
+            notices=AdminNotices(
+                access=self.current.live(AccessSettings),
+                outlets={},
+                database=database,
+                events=EventBus(),
+                present=lambda: None,
+                now=clock,
+            ),
+            now=clock,
+        )
+
+    async def start(self) -> "Process":
+        async with self.database.transaction() as tx:
+            await workers.start(tx, self.name, ["discord"], fingerprint(self.config))
+        return self
+
+    async def follow(self, config: Config, content: str) -> None:
+        changes = differences(self.config, config)
+        self.config = config
+        await self.reports.report(Reload(file=FILE, content=content, changes=changes))
+
+    async def refuse(self, content: str) -> None:
+        await self.reports.report(Reload(file=FILE, content=content, error="Line 3 is wrong."))
+
+
+async def notices(database: Database) -> list[str]:
+    async with database.snapshot() as tx:
+        query = select(tables.outbox.c.text).order_by(tables.outbox.c.created_at)
+        return list(await tx.scalars(query))
+
+
+async def in_force(database: Database) -> dict[str, str]:
+    async with database.snapshot() as tx:
+        return await workers.configurations(tx, DEAD_AFTER)
+
+
+async def test_processes_that_differ_are_seen_until_all_have_followed(
+    database: Database, clock: FakeClock
+) -> None:
+    one = await Process(database, clock, "one").start()
+    two = await Process(database, clock, "two").start()
+    await one.follow(NEW, "new")
+    between = await in_force(database)
+    await two.follow(NEW, "new")
+
+    assert between == {"one": fingerprint(NEW), "two": fingerprint(OLD)}
+    assert set((await in_force(database)).values()) == {fingerprint(NEW)}
+
+
+async def test_a_change_and_a_mistake_are_each_reported_by_one_process(
+    database: Database, clock: FakeClock
+) -> None:
+    one = await Process(database, clock, "one").start()
+    two = await Process(database, clock, "two").start()
+    for each in (one, two):
+        await each.follow(NEW, "new")
+    clock.advance(1)
+    for each in (two, one):
+        await each.refuse("broken")
+    clock.advance(1)
+    for each in (one, two):
+        await each.follow(OLD, "old")
+
+    first, second, third = await notices(database)
+    assert "`subagents.max_concurrent_per_user`: 3 → 7" in first
+    assert "Line 3 is wrong." in second
+    assert "`subagents.max_concurrent_per_user`: 7 → 3" in third
+
+
+async def test_a_dead_process_has_reported_nothing(database: Database, clock: FakeClock) -> None:
+    one = await Process(database, clock, "one").start()
+    await one.follow(NEW, "new")
+    async with database.transaction() as tx:
+        await workers.stop(tx, "one")
+    clock.advance(1)
+    two = await Process(database, clock, "two").start()
+    await two.follow(NEW, "new")
+
+    assert len(await notices(database)) == 2
