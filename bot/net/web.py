@@ -67,6 +67,12 @@ class Web:
         self._ports = ports
         self._network = network
 
+    @property
+    def addresses(self) -> Addresses:
+        """The policy of addresses that is in force."""
+        refused = self._settings().refused_networks
+        return self._addresses or OtherMachines(PublicAddresses(refused=refused))
+
     async def fetch(self, address: str, *, follows: Follows | None = None) -> WebResponse:
         """Return the page at an untrusted address, after redirects.
 
@@ -82,13 +88,10 @@ class Web:
         self._reserve.check()
         url = checked(address)
         settings = self._settings()
-        addresses = self._addresses or OtherMachines(
-            PublicAddresses(refused=settings.refused_networks)
-        )
         try:
             async with (
                 asyncio.timeout(settings.seconds),
-                open_guarded(addresses, self._network) as session,
+                open_guarded(self.addresses, self._network) as session,
             ):
                 with _web_errors():
                     return await self._follow(session, url, follows, settings)

@@ -207,7 +207,7 @@ def test_what_this_machine_has_is_not_dialled_even_where_all_else_is() -> None:
 
     assert not policy.may_dial("127.0.0.1", 443)
     assert policy.may_dial("192.0.2.77", 443)
-    assert isinstance(Web(FetchSettings())._addresses, OtherMachines)
+    assert isinstance(Web(FetchSettings()).addresses, OtherMachines)
 
 
 async def test_the_usual_web_dials_nothing_of_this_machine(inside: Listener) -> None:
