@@ -16,7 +16,7 @@ from typing import Any
 
 from bot.accounts import personal_copies
 from bot.agent.settings import AgentSettings, AgentsSettings
-from bot.assembly import Foundation, manager_of, runner_of, turns_of
+from bot.assembly import Foundation, duties_of, manager_of, runner_of, turns_of
 from bot.catalog.agents import AgentCatalog
 from bot.config.differences import fingerprint
 from bot.config.live import LiveConfig
@@ -35,7 +35,6 @@ from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.inbound import TurnQueue
-from bot.conversations.lost_access import LostAccess
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.pairing import Pairings
 from bot.conversations.progress_notices import ProgressNotices
@@ -45,7 +44,6 @@ from bot.conversations.sharing import ConversationSettings
 from bot.conversations.spending_notices import SpendingNotices
 from bot.conversations.undo import Undo
 from bot.conversations.upkeep import Upkeep
-from bot.conversations.worded_progress import WordedProgress
 from bot.disk import DiskReserve, DiskSettings
 from bot.engine import Engine
 from bot.events import (
@@ -315,25 +313,6 @@ async def open_bot(
         )
 
         # -- regular work
-        duties = [
-            WordedProgress(
-                database=database,
-                outlets=outlets,
-                active=active_runs,
-                main=models.for_main,
-                events=events,
-                now=now,
-            ).write_due,
-            LostAccess(
-                database=database,
-                directory=base.directory,
-                endings=endings,
-                active=active_runs,
-                turns=active_turns,
-                platforms=list(outlets),
-                now=now,
-            ).end_lost,
-        ]
         upkeep = Upkeep(
             database=database,
             engine=engine,
@@ -360,10 +339,7 @@ async def open_bot(
             stored_outcome=runner.stored_outcome,
             now=now,
             configuration=lambda: fingerprint(current()),
-            further=lambda: [
-                *duties,
-                *(work for parts in registry.parts for work in parts.periodic),
-            ],
+            further=duties_of(base, endings),
         )
 
         # -- events to the parts built above

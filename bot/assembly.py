@@ -1,6 +1,6 @@
 """Assembles the larger parts of a bot, runs and turns, from the parts that all work shares."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,12 +12,15 @@ from bot.conversations.announcements import Notices
 from bot.conversations.approvals import Approvals
 from bot.conversations.compaction import Compaction
 from bot.conversations.gaps import CatchUpSettings
+from bot.conversations.lost_access import LostAccess
 from bot.conversations.place_offers import PlaceOffers
 from bot.conversations.rights import RightsDirectory
 from bot.conversations.sharing import ConversationSettings
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Turns
+from bot.conversations.upkeep import Duty
+from bot.conversations.worded_progress import WordedProgress
 from bot.events import EventBus
 from bot.models.providers import Models
 from bot.platforms.base import Outlet
@@ -195,3 +198,26 @@ def turns_of(base: Foundation, approvals: Approvals) -> Turns:
         rights=base.directory.rights,
         admitted=base.models.admitted,
     )
+
+
+def duties_of(base: Foundation, endings: Endings) -> Callable[[], Sequence[Duty]]:
+    """Return a function that returns the regular work that exists now, that of skills included."""
+    worded = WordedProgress(
+        database=base.database,
+        outlets=base.outlets,
+        active=base.active_runs,
+        main=base.models.for_main,
+        events=base.events,
+        now=base.now,
+    )
+    lost = LostAccess(
+        database=base.database,
+        directory=base.directory,
+        endings=endings,
+        active=base.active_runs,
+        turns=base.active_turns,
+        platforms=list(base.outlets),
+        now=base.now,
+    )
+    own = (worded.write_due, lost.end_lost)
+    return lambda: [*own, *(work for parts in base.registry.parts for work in parts.periodic)]
