@@ -31,6 +31,7 @@ from bot.conversations.command_lines import CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import CommandRunner
 from bot.conversations.control import Control
+from bot.conversations.deciding import Deciders
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import CatchUpSettings
@@ -146,6 +147,8 @@ async def open_bot(
             access=current.live(AccessSettings),
             direct=current.direct_messages,
             pairings=Pairings(database, now),
+            database=database,
+            now=now,
         )
         ledger = Ledger(
             database=database,
@@ -229,7 +232,9 @@ async def open_bot(
             notices=admin_notices,
             now=now,
         )
-        approvals = Approvals(database, outlets, registry.find, events, now)
+        approvals = Approvals(
+            database, outlets, registry.find, events, now, Deciders(base.directory.role_of)
+        )
         answers = Answers(database, approvals, active_runs.notify, now)
         turns = turns_of(base, approvals)
         engine = await enter(

@@ -65,6 +65,7 @@ RULES = (
     Rule("uses", tables.tool_uses.c.day),
     Rule("undo", tables.changes.c.created_at),
     Rule("events", tables.grants.c.expires_at),
+    Rule("events", tables.standing_grants.c.expires_at),
     Rule("events", tables.seen_events.c.created_at),
     Rule("events", tables.sentences.c.begun_at),
     Rule("events", tables.slack_states.c.created_at),

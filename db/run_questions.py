@@ -27,6 +27,8 @@ class RunQuestion:
         answered_by: The key of the answering user; `None` or empty without an answer.
         message_id: The platform's id of the message that shows it; empty while none does.
         asked_at: When it was stored; `None` before.
+        approver: The role that decides; empty for the owner.
+        rule: The rule that asks, as it is spelled; empty for another reason.
         shown_with: The question whose text covers this call too; empty for one that is shown.
     """
 
@@ -45,6 +47,8 @@ class RunQuestion:
     answered_by: str | None = None
     message_id: str = ""
     shown_with: str = ""
+    approver: str = ""
+    rule: str = ""
     expires_at: datetime
     asked_at: datetime | None = field(default=None, compare=False)
 

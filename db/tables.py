@@ -10,6 +10,7 @@ from db.schema.conversations import (
     messages,
     pairings,
     participants,
+    standing_grants,
     turns,
     users,
 )
@@ -56,7 +57,7 @@ __all__ = [
     "grants", "listeners", "mcp_pins", "memories", "messages", "metadata", "notes", "outbox",
     "pairings", "participants", "pauses", "place_choices", "pools", "reservations", "run_files",
     "run_messages", "run_questions", "schedule_fires", "schedules", "scratch", "seen_events",
-    "sentences", "skill_data", "slack_installs", "slack_states", "step_media", "steps",
-    "subagent_runs", "todos", "tool_uses", "turns", "users", "web_addresses", "whiteboard",
+    "sentences", "skill_data", "slack_installs", "slack_states", "standing_grants", "step_media",
+    "steps", "subagent_runs", "todos", "tool_uses", "turns", "users", "web_addresses", "whiteboard",
     "workers",
 ]  # fmt: skip

@@ -45,6 +45,7 @@ from db.tables import (
     schedule_fires,
     schedules,
     scratch,
+    standing_grants,
     step_media,
     steps,
     subagent_runs,
@@ -171,6 +172,7 @@ HOLDINGS: Mapping[str, Conditions] = {
     "approvals": _of_user(approvals),
     "grants": _of_user(grants),
     "pairings": _of_user(pairings),
+    "standing_grants": _of_user(standing_grants),
     "commands": _of_user(commands),
     "notes": _of_user(notes),
     "memories": _of_user(memories),
@@ -190,6 +192,7 @@ NAMED_ELSEWHERE: Mapping[tuple[str, str], str | None] = {
     ("subagent_runs", "cancelled_by"): "deleted",
     ("approvals", "answered_by"): None,
     ("pairings", "confirmed_by"): "deleted",
+    ("standing_grants", "granted_by"): "deleted",
     ("run_questions", "answered_by"): None,
     ("pauses", "paused_by"): "deleted",
 }

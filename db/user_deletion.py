@@ -41,7 +41,7 @@ DELETED = "deleted"
 #: Tables that are deleted as a whole, with no further rule.
 _WHOLE = (
     "steps", "step_media", "web_addresses", "run_questions", "outbox", "approvals", "grants",
-    "pairings", "changes", "notes", "memories", "todos", "schedules", "files",
+    "pairings", "standing_grants", "changes", "notes", "memories", "todos", "schedules", "files",
     "admin_notices",
 )  # fmt: skip
 #: Tables whose rows are deleted with those of runs, and the columns with the ids of runs.

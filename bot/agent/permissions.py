@@ -5,14 +5,15 @@ one list the last matching rule counts. Of several lists (the configuration's, t
 agent's own) the strictest decision counts, so an agent never gets more rights than its caller.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import takewhile
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from bot.agent.sanitizer import one_line
 from bot.errors import BadRequestError
@@ -32,6 +33,8 @@ class Decision(StrEnum):
     DENY = "deny"
 
 
+#: An `ask` with the role that decides.
+_ASKS = re.compile(r"ask: ?[a-z][a-z0-9_-]{0,29}")
 _STRICTNESS = {Decision.ALLOW: 0, Decision.ASK: 1, Decision.DENY: 2}
 
 
@@ -42,19 +45,30 @@ class PermissionRule:
     Attributes:
         tool: A pattern for the name of the tool; `*` stands for any text.
         subject: A pattern for the subject of the call (a path, a command, an address).
+        approver: The role that is asked; empty for the owner of the call.
     """
 
     tool: str
     subject: str
     decision: Decision
+    approver: str = ""
 
     def matches(self, tool: str, subject: str) -> bool:
         """Return True if this rule applies to a call."""
         return _fits(tool, self.tool) and _fits(subject, self.subject)
 
+    @property
+    def value(self) -> str:
+        """The decision as it is written, with the role that is asked."""
+        return f"{self.decision}:{self.approver}" if self.approver else str(self.decision)
+
+    @property
+    def key(self) -> str:
+        """The tool, with a pattern, as it is written."""
+        return self.tool if self.subject == "*" else f"{self.tool}:{self.subject}"
+
     def __str__(self) -> str:
-        what = self.tool if self.subject == "*" else f"{self.tool}:{self.subject}"
-        return f"{what}: {self.decision}"
+        return f"{self.key}: {self.value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +84,7 @@ class PermissionRules:
     @property
     def as_given(self) -> dict[str, str]:
         """The rules in the form that `read_rules` takes."""
-        return {
-            rule.tool if rule.subject == "*" else f"{rule.tool}:{rule.subject}": str(rule.decision)
-            for rule in self.rules
-        }
+        return {rule.key: rule.value for rule in self.rules}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +93,20 @@ class Verdict:
 
     Attributes:
         reason: A clause for a message; empty if the call is allowed.
+        rule: The rule that asks, as it is spelled; empty for another reason.
+        approver: The role that is asked; empty for the owner of the call.
     """
 
     decision: Decision
     reason: str = ""
+    rule: str = ""
+    approver: str = ""
+
+    @classmethod
+    def of(cls, rule: PermissionRule, reason: str) -> "Verdict":
+        """Return the decision of a rule."""
+        spelled = str(rule) if rule.decision is Decision.ASK else ""
+        return cls(rule.decision, reason, spelled, rule.approver)
 
 
 _ALLOWED = Verdict(Decision.ALLOW)
@@ -118,32 +139,48 @@ class Permissions:
                 return False
         return True
 
-    def decide(self, tool: str, subjects: Sequence[str], *, harmless: bool) -> Verdict:
+    def decide(
+        self,
+        tool: str,
+        subjects: Sequence[str],
+        *,
+        harmless: bool,
+        granted: Collection[str] = (),
+    ) -> Verdict:
         """Return the decision about a call.
 
         Args:
             tool: The name of the tool.
             subjects: The subjects of the call; an empty text stands for no particular subject.
             harmless: Whether the call changes nothing; it is then allowed unless a rule matches.
+            granted: The rules, as they are spelled, that no longer ask.
         """
         verdicts: list[Verdict] = []
         for subject in subjects:
             on = f"{tool} on {_quoted(subject)}" if subject else tool
             first = self.configured.find(tool, subject)
             verdicts += [
-                Verdict(rule.decision, f"the rule {_quoted(str(rule))} is about {on}")
+                Verdict.of(rule, f"the rule {_quoted(str(rule))} is about {on}")
                 for rule in (first, *(rules.find(tool, subject) for rules in self.further))
                 if rule is not None
             ]
             if first is None and not harmless:
-                verdicts.append(Verdict(self.default, f"{on} changes something"))
-        return strictest(verdicts)
+                rule = PermissionRule(tool, "*", self.default)
+                verdicts.append(Verdict.of(rule, f"{on} changes something"))
+        return strictest(each for each in verdicts if each.rule not in granted)
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the strictest of some verdicts: deny beats ask beats allow, which none means."""
-    found = max(verdicts, key=lambda each: _STRICTNESS[each.decision], default=_ALLOWED)
-    return _ALLOWED if found.decision is Decision.ALLOW else found
+    every = list(verdicts)
+    found = max(every, key=lambda each: _STRICTNESS[each.decision], default=_ALLOWED)
+    if found.decision is not Decision.ASK:
+        return found if found.decision is Decision.DENY else _ALLOWED
+    to_roles = {each.approver: each for each in every if each.approver}
+    if len(to_roles) > 1:
+        names = " and ".join(f"`{name}`" for name in sorted(to_roles))
+        return Verdict(Decision.DENY, f"rules give the decision to different roles: {names}")
+    return next(iter(to_roles.values()), found)
 
 
 def _quoted(text: str) -> str:
@@ -182,14 +219,32 @@ def read_rules(given: object) -> PermissionRules:
                 f"the permission {one_line(str(key), 60)!r} must name a tool, or a tool and a "
                 "pattern as in `shell:git *`"
             )
-        if value not in {*Decision}:
+        decision, asks, approver = spelled_rule(value).partition(":")
+        if decision not in {*Decision} or (asks and not _ASKS.fullmatch(f"{decision}:{approver}")):
             raise BadRequestError(
-                f"the permission {one_line(str(key), 60)!r} must be allow, ask or deny"
+                f"the permission {one_line(str(key), 60)!r} must be allow, ask or deny, or "
+                "`ask: ROLE` for a role that decides"
             )
-        rules.append(PermissionRule(tool.strip(), subject.strip() or "*", Decision(str(value))))
+        rules.append(
+            PermissionRule(
+                tool.strip(), subject.strip() or "*", Decision(decision), approver.strip()
+            )
+        )
     if len(rules) > MOST_RULES:
         raise BadRequestError(f"there may be {MOST_RULES} permissions, and there are {len(rules)}")
     return PermissionRules(tuple(rules))
+
+
+def spelled_rule(value: object) -> str:
+    """Return the value of a rule as text: `{ask: leads}` is `ask:leads`."""
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((decision, role),) = value.items()
+        return f"{decision}:{str(role).strip()}"
+    return str(value)
+
+
+#: The value of a rule in the configuration.
+RuleValue = Annotated[str, BeforeValidator(spelled_rule)]
 
 
 class PermissionSettings(Settings):
@@ -200,9 +255,9 @@ class PermissionSettings(Settings):
     What only reads is allowed.
     """
 
-    rules: dict[str, str] = Field({})
-    """tool, or tool:pattern, and allow, ask or deny; the last that matches counts. Agents and
-    callers can only take away: docs/agents.md.
+    rules: dict[str, RuleValue] = Field({})
+    """tool, or tool:pattern, and allow, ask or deny, or {ask: ROLE} for a role that decides; the
+    last that matches counts. Agents and callers can only take away: docs/agents.md.
     """
 
     @field_validator("rules")

@@ -158,16 +158,20 @@ class AgentContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedCall:
-    """A call that needs the user's approval.
+    """A call that needs approval.
 
     Attributes:
         reason: The reason for asking, as a clause; empty if its tool always asks.
+        approver: The role that decides; empty for the user.
+        rule: The rule that asks, as it is spelled; empty for another reason.
     """
 
     tool: Tool
     call: ToolCall
     context: ToolContext
     reason: str = ""
+    approver: str = ""
+    rule: str = ""
 
 
 class TurnApprover(Protocol):

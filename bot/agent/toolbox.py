@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from bot.agent.call_rules import ruled
 from bot.agent.documents import too_deep
 from bot.agent.messages import Media, ToolCall, ToolResult
-from bot.agent.permissions import ALL_ALLOWED, Decision, Permissions, Verdict, strictest
+from bot.agent.permissions import ALL_ALLOWED, Decision, Permissions, Verdict
 from bot.agent.plain import cut
 from bot.agent.protocols import AskedCall, RunApprover, TurnApprover
 from bot.agent.sanitizer import for_log, stored
@@ -22,8 +23,6 @@ from skills.base import Audience, Effects, Reach, Tool, ToolContext
 log = logging.getLogger(__name__)
 
 ASK = Decision.ASK
-#: The tool whose argument `name` names an Agent Skill.
-READS_SKILLS = "skill_read"
 MAX_RESULT_CHARACTERS = 200_000
 MAX_ARGUMENT_CHARACTERS = 100_000
 GRACE_SECONDS = 1.0
@@ -151,7 +150,14 @@ class Toolbox:
             verdict = await self._judge(tool, call, context)
             self._verdicts[context.call_id] = call, verdict
             if verdict.decision is ASK:
-                asked = AskedCall(tool=tool, call=call, context=context, reason=verdict.reason)
+                asked = AskedCall(
+                    tool=tool,
+                    call=call,
+                    context=context,
+                    reason=verdict.reason,
+                    approver=verdict.approver,
+                    rule=verdict.rule,
+                )
                 self._questions[context.call_id] = asked
 
     async def call(
@@ -230,16 +236,13 @@ class Toolbox:
 
     async def _judge(self, tool: Tool, call: ToolCall, context: ToolContext) -> Verdict:
         """Return the decision about a call by the rules, its tool and the content of the prompt."""
-        subjects = tool.subjects(call.arguments) if tool.subjects else ("",)
-        harmless = tool.effects is Effects.NONE or tool.auto_approved
-        verdict = self._permissions.decide(tool.name, subjects, harmless=harmless)
-        verdict = strictest([verdict, await self._limited(tool, call, context, subjects)])
+        verdict = await ruled(self._permissions, tool, call, context)
         if verdict.decision is Decision.DENY:
             return verdict
         if self._approved is not None and self._approved.covers(context):
             return Verdict(Decision.ALLOW)
-        if verdict.decision is ASK or tool.needs_confirmation:
-            return Verdict(ASK, verdict.reason)
+        if verdict.decision is ASK:
+            return verdict
         personal = tool.read_by(call.arguments) is Audience.PERSONAL
         if context.others and personal and tool.name not in context.granted:
             return Verdict(ASK, OTHERS)
@@ -261,22 +264,6 @@ class Toolbox:
                 return Verdict(Decision.DENY, str(error).removesuffix("."))
             return Verdict(ASK, reason) if reason else verdict
         return verdict
-
-    async def _limited(
-        self, tool: Tool, call: ToolCall, context: ToolContext, subjects: Sequence[str]
-    ) -> Verdict:
-        """Return the decision about a call by the rights of the user, as they are now.
-
-        They act when a tool is called, since everyone in a place is offered the same tools.
-        """
-        try:
-            rights = await context.rights()
-        except BotError as error:
-            return Verdict(Decision.DENY, str(error).removesuffix("."))
-        skill = call.arguments.get("name") if tool.name == READS_SKILLS else None
-        if isinstance(skill, str) and (refused := rights.refusal("skills", skill.strip())):
-            return Verdict(Decision.DENY, refused)
-        return rights.decide(tool.name, subjects)
 
     async def _ask(self, tool: Tool, call: ToolCall, context: ToolContext, verdict: Verdict) -> str:
         """Ask the owner of a run about all calls of the step, unless another call did, and wait.

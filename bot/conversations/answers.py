@@ -8,14 +8,14 @@ from datetime import datetime
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.conversations import inbound
-from bot.conversations.access import may_reach
-from bot.conversations.approvals import GONE_REPLY, Approvals, Waiting
-from bot.platforms.base import FOR_A_DAY, NO, YES, CommandReply, Incoming
+from bot.conversations.approvals import Approvals, Waiting
+from bot.conversations.deciding import GONE_REPLY
+from bot.platforms.base import ALWAYS, ALWAYS_FOR, FOR_A_DAY, NO, YES, CommandReply, Incoming
 from bot.platforms.messaging.texts import short_answer
 from bot.subagents.requests import Caller
 from bot.subagents.settling import PERMIT
 from bot.values import Clock, Identity, Place, Role, short
-from db import run_questions, runs, shared_threads, workers
+from db import run_questions, runs, shared_threads, standing_grants, workers
 from db.database import Database, Transaction
 from db.run_questions import RunQuestion
 from db.runs import Run
@@ -59,17 +59,29 @@ class Answers:
         """
         question, run = await self._question(asked)
         if question is None:
-            if choice not in {YES.key, NO.key, FOR_A_DAY.key}:
+            if choice not in {YES.key, NO.key, FOR_A_DAY.key, ALWAYS.key}:
                 return GONE_REPLY
             return await self.approvals.answer(answerer, asked, choice=choice, event=event)
-        if run is None or not may_reach(answerer, question.user_id, run.place):
+        if run is None:
             return GONE_REPLY
+        permits = question.kind == "permit"
+        refused = await self.approvals.deciders.refusal(
+            answerer,
+            question.user_id,
+            run.place,
+            approver=question.approver,
+            yes=permits and choice != NO.key,
+        )
+        if refused is not None:
+            return refused
         number = int(choice[:3]) if choice.isdecimal() else 0
-        if question.kind == "permit" and choice in {each.key for each in PERMIT}:
+        if permits and choice == ALWAYS.key and question.rule:
+            meant = _Meaning("yes", ALWAYS.key)
+        elif permits and choice in {each.key for each in PERMIT}:
             meant = _Meaning("no" if choice == "no" else "yes", whole_run=choice == "all")
-        elif question.kind != "permit" and choice == "skip":
+        elif not permits and choice == "skip":
             meant = _Meaning("no")
-        elif question.kind != "permit" and 1 <= number <= len(question.options):
+        elif not permits and 1 <= number <= len(question.options):
             meant = _Meaning("yes", question.options[number - 1])
         else:
             return GONE_REPLY
@@ -198,6 +210,16 @@ class Answers:
                 whole_run=meant.whole_run,
             )
             run = await runs.get(tx, question.run_id)
+            if taken and run and question.rule and meant.text == ALWAYS.key:
+                await standing_grants.give(
+                    tx,
+                    question.user_id,
+                    run.place,
+                    [question.rule],
+                    by=user.key,
+                    until=self.now() + ALWAYS_FOR,
+                    now=self.now(),
+                )
             if taken:
                 await workers.note_answer(
                     tx,
@@ -223,6 +245,8 @@ class Answers:
         if meant.status == "no":
             return CommandReply(text=f"Denied: {name} goes on without `{question.tool}`.")
         for_ = "as long as it goes on" if meant.whole_run else "this once"
+        if meant.text == ALWAYS.key:
+            for_ = f"until {self.now() + ALWAYS_FOR:%d %b}, like all your runs here"
         return CommandReply(text=f"Allowed: {name} may use `{question.tool}` {for_}.")
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from datetime import datetime, timedelta
 
 from bot.agent.journal import first_step
@@ -12,13 +12,16 @@ from bot.agent.protocols import AskedCall
 from bot.agent.sanitizer import escape_for_model
 from bot.agent.toolbox import OTHERS
 from bot.conversations import inbound
-from bot.conversations.access import may_reach
+from bot.conversations.deciding import GONE_REPLY, Deciders
 from bot.errors import BotError, DeliveryError, ToolError
 from bot.events import EventBus, TurnWaiting
 from bot.platforms.base import (
+    ALWAYS,
+    ALWAYS_FOR,
     FOR_A_DAY,
     NO,
     YES,
+    Choice,
     CommandReply,
     Confirmation,
     Incoming,
@@ -27,7 +30,7 @@ from bot.platforms.base import (
 from bot.subagents.requests import Caller
 from bot.subagents.shown_calls import briefly_spelled, fingerprint, spelled
 from bot.values import Clock, Identity, Json, Place, Role, derived_run_id
-from db import approvals, conversations, grants, steps, turns, users, workers
+from db import approvals, conversations, grants, standing_grants, steps, turns, users, workers
 from db.approvals import Approval
 from db.database import Database, Transaction
 from skills.base import Reach, Tool
@@ -45,8 +48,10 @@ TOO_LONG = (
 GRANTABLE = {Reach.READS_HERE, Reach.READS_BEYOND, Reach.CHANGES_OWN}
 GRANTED_FOR = timedelta(hours=24)
 LASTING = " For 24 hours I do not ask for this here again; `/retinue grants` takes it back."
-GONE = "There is nothing to confirm: it was answered already, has expired, or is not yours."
-GONE_REPLY = CommandReply(text=GONE, failed=True, refused=True)
+STANDING = (
+    " Until {until:%d %b} such calls are not asked about here again; `/retinue grants` takes it "
+    "back."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class Approvals:
         outlets: Show the questions.
         find: Returns a tool by its name.
         events: Publishes the turn that a yes begins.
+        deciders: Checks who may answer.
     """
 
     database: Database
@@ -82,6 +88,7 @@ class Approvals:
     find: Callable[[str], Tool | None]
     events: EventBus
     now: Clock
+    deciders: Deciders = field(default_factory=Deciders)
 
     async def ask(self, asked: Sequence[AskedCall]) -> Sequence[Json | BotError]:
         """Store and show one question about these calls; return a result for each."""
@@ -96,9 +103,10 @@ class Approvals:
                 results[each.context.call_id] = error
             else:
                 shown.append(ShownCall(each, arguments, words))
-        if shown:
-            outcome = await self._put(shown)
-            results |= {each.asked.context.call_id: outcome for each in shown}
+        for approver in dict.fromkeys(each.asked.approver for each in shown):
+            group = [each for each in shown if each.asked.approver == approver]
+            outcome = await self._put(group)
+            results |= {each.asked.context.call_id: outcome for each in group}
         return [results[each.context.call_id] for each in asked]
 
     async def _put(self, shown: Sequence["ShownCall"]) -> Json | BotError:
@@ -125,7 +133,7 @@ class Approvals:
             place=context.place,
             text=text,
             expires_in_seconds=EXPIRES_AFTER.total_seconds(),
-            choices=(YES, FOR_A_DAY, NO) if approval.context["grantable"] else (YES, NO),
+            choices=_choices(approval),
         )
         try:
             async with asyncio.timeout(ASK_SECONDS):
@@ -163,6 +171,11 @@ class Approvals:
                 "role": str(context.role),
                 "calls": calls,
                 # A call that acts beyond the place, or destroys, needs a yes each time.
+                "approver": shown[0].asked.approver,
+                # Empty unless every call is asked about because of a rule alone.
+                "rules": sorted({each.asked.rule for each in shown})
+                if all(each.asked.rule for each in shown)
+                else [],
                 "grantable": all(
                     each.asked.reason == OTHERS and each.asked.tool.reach in GRANTABLE
                     for each in shown
@@ -185,7 +198,8 @@ class Approvals:
         Args:
             answerer: The user who answers, with the place of the answer.
             approval_id: The id of the question.
-            choice: `yes`, `no`, or `day`: yes, also to later calls of these tools there.
+            choice: `yes`, `no`, `day`: yes, also to later calls of these tools there; or `always`:
+                yes, also to later calls that the same rules ask about.
             event: The message with the answer; `None` for a click.
 
         Returns:
@@ -193,17 +207,19 @@ class Approvals:
         """
         user, yes = answerer.user, choice != NO.key
         approval = await self.database.read(approvals.get, approval_id)
-        if approval is None:
+        if approval is None or (choice == ALWAYS.key and not approval.context.get("rules")):
             return GONE_REPLY
-        if not may_reach(answerer, approval.user_id, Place(*approval.context["place"])):
-            return GONE_REPLY
+        place, approver = Place(*approval.context["place"]), approval.context.get("approver", "")
+        refused = await self.deciders.refusal(
+            answerer, approval.user_id, place, approver=approver, yes=yes
+        )
+        if refused is not None:
+            return refused
         sound = not yes or self._is_as_shown(approval)
         if not sound:
             log.error("The confirmation %s is not what was shown", approval.id)
         begins = yes and sound
-        granted: list[str] = []
-        if choice == FOR_A_DAY.key and approval.context.get("grantable"):
-            granted = [each["tool"] for each in approval.context["calls"]]
+        granted, rules = _lasting(approval, choice)
 
         async def write(tx: Transaction) -> bool:
             status = "approved" if begins else "denied"
@@ -220,15 +236,11 @@ class Approvals:
                     now=self.now(),
                 )
             if first and begins:
-                await self._begin(tx, approval)
-            if first and begins and granted:
-                await grants.give(
-                    tx,
-                    approval.context["conversation_id"],
-                    approval.user_id,
-                    granted,
-                    self.now() + GRANTED_FOR,
-                )
+                await self._begin(tx, approval, user)
+            if first and begins:
+                await self._grant(tx, approval, user, rules)
+                talk, until = approval.context["conversation_id"], self.now() + GRANTED_FOR
+                await grants.give(tx, talk, approval.user_id, granted, until)
             return first
 
         first = await inbound.store(self.database, event, write, self.now)
@@ -237,12 +249,22 @@ class Approvals:
         if not (first and sound):
             return GONE_REPLY
         if not yes:
-            await self._remember(approval, "The user said no; it was not done.")
+            decided = _decided(approval, user)
+            await self._remember(approval, f"{decided} said no; it was not done.")
             return CommandReply(text=f"Not done: {_briefly(approval)}.")
-        conversation_id, place = approval.context["conversation_id"], approval.context["place"]
-        self.events.publish(TurnWaiting(conversation_id=conversation_id, platform=place[0]))
-        lasting = LASTING if granted else ""
+        conversation_id = approval.context["conversation_id"]
+        self.events.publish(TurnWaiting(conversation_id=conversation_id, platform=place.platform))
+        until = self.now() + ALWAYS_FOR
+        lasting = LASTING if granted else STANDING.format(until=until) * (choice == ALWAYS.key)
         return CommandReply(text=f"Yes: {_briefly(approval)}. The answer follows.{lasting}")
+
+    async def _grant(
+        self, tx: Transaction, approval: Approval, by: Identity, rules: Sequence[str]
+    ) -> None:
+        """Store the consent to later calls that these rules ask about."""
+        now, place = self.now(), Place(*approval.context["place"])
+        owner, until = approval.user_id, now + ALWAYS_FOR
+        await standing_grants.give(tx, owner, place, rules, by=by.key, until=until, now=now)
 
     async def waiting(self, user: Identity, place: Place) -> list[Waiting]:
         """Return the open questions to this user in this place, newest first."""
@@ -273,7 +295,7 @@ class Approvals:
         first = {"tool": approval.tool, "arguments": approval.arguments}
         return bool(calls[0] == first and all(self.find(each["tool"]) for each in calls))
 
-    async def _begin(self, tx: Transaction, approval: Approval) -> None:
+    async def _begin(self, tx: Transaction, approval: Approval, by: Identity) -> None:
         """Store the turn for the approved calls.
 
         Its first step is stored with the calls, so they are made once, as in any turn.
@@ -289,7 +311,7 @@ class Approvals:
             tx,
             stored["conversation_id"],
             role="result",
-            text=f"[The user said yes to: {escape_for_model(_briefly(approval))}. "
+            text=f"[{_decided(approval, by)} said yes to: {escape_for_model(_briefly(approval))}. "
             "The calls are made now. Go on with the work and answer with what came of it.]",
             now=now,
         )
@@ -327,10 +349,36 @@ class ShownCall:
     words: str
 
 
+def _lasting(approval: Approval, choice: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the tools and the rules for whose later calls a choice answers as well."""
+    stored = approval.context
+    a_day = choice == FOR_A_DAY.key and stored.get("grantable")
+    tools = [each["tool"] for each in stored["calls"]] if a_day else []
+    return tools, stored.get("rules", ()) if choice == ALWAYS.key else ()
+
+
+def _choices(approval: Approval) -> tuple[Choice, ...]:
+    """Return the possible answers to a question."""
+    lasting = [FOR_A_DAY] if approval.context["grantable"] else []
+    if approval.context["rules"]:
+        lasting.append(ALWAYS)
+    return (YES, *lasting, NO)
+
+
+def _decided(approval: Approval, by: Identity) -> str:
+    """Return the person who decided, as the model reads it."""
+    if by.key == approval.user_id:
+        return "The user"
+    role = approval.context.get("approver", "")
+    return f"Another user, with the role `{role}`," if role else "An admin"
+
+
 def _question(shown: Sequence[ShownCall]) -> str:
     """Return the question about calls, with each call uncut."""
     reasons = dict.fromkeys(each.asked.reason for each in shown if each.asked.reason)
     why = f"\n\nI ask because {'; '.join(reasons)}." if reasons else ""
+    if approver := shown[0].asked.approver:
+        why += f" A member of the role `{approver}` decides."
     calls = [(each.words, spelled(each.asked.tool.name, each.arguments)) for each in shown]
     if len(calls) == 1:
         words, call = calls[0]

@@ -14,7 +14,7 @@ from bot.platforms.base import CommandReply
 from bot.rights.effective import model_names
 from bot.values import ConversationMode
 from db import commands as stored
-from db import conversations, grants, history, participants, renewal, turns, users
+from db import conversations, grants, history, participants, renewal, standing_grants, turns, users
 
 UNDONE_FOR = timedelta(hours=24)
 SET_ASIDE = "I set aside what was said before."
@@ -142,22 +142,34 @@ async def context(call: CommandCall) -> CommandReply:
 
 
 async def grants_(call: CommandCall) -> CommandReply:
-    """List what the user has allowed for a day, or take it back."""
-    bot, caller, tool = call.bot, call.caller, call.get("tool")
-    if tool:
+    """List what is allowed for a while, or take it back."""
+    bot, caller, name = call.bot, call.caller, call.get("tool")
+    if name:
         async with bot.database.transaction() as tx:
             await stored.apply(tx, caller.command_id, bot.now())
-            there = await grants.revoke(tx, caller.user.key, None if tool == "all" else tool)
-        name = one_line(tool, 60)
-        text = f"From now on I ask again: {name}." if there else f"You have not allowed {name}."
+            wanted = None if name == "all" else name
+            there = await grants.revoke(tx, caller.user.key, wanted)
+            there |= await standing_grants.revoke(tx, caller.user.key, wanted)
+        shown = one_line(name, 60)
+        text = f"From now on I ask again: {shown}." if there else f"You have not allowed {shown}."
         return CommandReply(text=text, failed=not there, private=True)
-    found = await bot.database.read(grants.given, caller.user.key, bot.now())
-    if not found:
+    async with bot.database.snapshot() as tx:
+        tools = await grants.given(tx, caller.user.key, bot.now())
+        rules = await standing_grants.of_user(tx, caller.user.key, bot.now())
+    if not tools and not rules:
         return CommandReply(text="You have allowed nothing beyond a single call.", private=True)
-    lines = [f"- `{name}`, until {until:%d %b %H:%M} UTC" for name, until in sorted(found.items())]
+    lines = [f"- `{name}`, until {until:%d %b %H:%M} UTC" for name, until in sorted(tools.items())]
+    if lines:
+        lines = ["**What you have allowed in threads**", *lines, ""]
+    if rules:
+        lines += ["**What these rules no longer ask about**"]
+        for each in rules:
+            by = "" if each.granted_by == caller.user.key else ", allowed by another user"
+            where = each.place.platform + f" {each.place.workspace}" * bool(each.place.workspace)
+            lines.append(f"- `{each.rule}`, on {where} until {each.expires_at:%d %b}{by}")
+        lines.append("")
     take_back = f"`{call.typed('grants NAME')}` takes one back, `{call.typed('grants all')}` all."
-    text = "\n".join(["**What you have allowed in threads**", *lines, "", take_back])
-    return CommandReply(text=text, private=True)
+    return CommandReply(text="\n".join([*lines, take_back]), private=True)
 
 
 async def undo(call: CommandCall) -> CommandReply:

@@ -12,9 +12,9 @@ from bot.agent.settings import AgentSettings
 from bot.conversations.access import AccessSettings, is_blocked, is_private, spelled
 from bot.conversations.admin_notices import PREFIX, AdminNotices
 from bot.conversations.answers import Answers
-from bot.conversations.approvals import GONE_REPLY
 from bot.conversations.command_lines import CommandGroup, CommandTable
 from bot.conversations.commands import ChatCommand
+from bot.conversations.deciding import GONE_REPLY
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.gaps import MARGIN, CatchUpSettings, quote
 from bot.conversations.inbound import TurnQueue, authorise

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from bot.conversations.access import AccessSettings, is_blocked, is_private, spelled
@@ -15,6 +15,8 @@ from bot.rights.effective import Rights
 from bot.rights.roles import GROUP_KINDS, Expand, asks_for_groups, rights_of, role_of
 from bot.rights.settings import RolesSettings
 from bot.values import Clock, Identity, Live, Place
+from db import standing_grants
+from db.database import Database
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +113,8 @@ class RightsDirectory:
     access: Live[AccessSettings]
     direct: Callable[[str], str]
     pairings: Pairings
+    database: Database
+    now: Clock
 
     def note(self, user: Identity, place: Place, groups: frozenset[str]) -> None:
         """Hold the groups of a user that an event of the platform has named."""
@@ -152,7 +156,9 @@ class RightsDirectory:
         """
         if await self.lost(user, place):
             raise NotAllowedError(LOST)
-        return rights_of(self.settings(), await self.role_of(user, place), place, self.expand)
+        rights = rights_of(self.settings(), await self.role_of(user, place), place, self.expand)
+        always = await self.database.read(standing_grants.rules_of, user.key, place, self.now())
+        return replace(rights, always=always) if always else rights
 
     async def check(self, user: Identity, place: Place) -> None:
         """Check that a user may use the bot in a place.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -171,6 +171,8 @@ class Announcement:
 
 YES = Choice("yes", "Yes", Weight.GOOD)
 NO = Choice("no", "No", Weight.BAD)
+#: The choice that answers a rule's question for later calls too, and its duration.
+ALWAYS, ALWAYS_FOR = Choice("always", "Always, for 30 days"), timedelta(days=30)
 FOR_A_DAY = Choice("day", "Yes, in this thread for 24 h")
 
 

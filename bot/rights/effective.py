@@ -92,16 +92,18 @@ class Rights:
     Attributes:
         levels: The levels, from the widest to the narrowest.
         role: The name of the user's role; empty for none.
+        always: The rules, as they are spelled, that no longer ask the user.
     """
 
     levels: tuple[RightsLevel, ...] = ()
     role: str = ""
+    always: frozenset[str] = frozenset()
 
     def within(self, other: "Rights") -> "Rights":
         """Return rights that both of these grant."""
         known = {level.key: level for level in self.levels}
         further = (level for level in other.levels if known.get(level.key) != level)
-        return Rights((*self.levels, *further), self.role)
+        return Rights((*self.levels, *further), self.role, other.always)
 
     def refusal(self, kind: Kind, *names: str) -> str:
         """Return the reason for which a thing may not be used, a clause; empty if it may.
@@ -121,12 +123,12 @@ class Rights:
         if refused := self.refusal("tools", tool):
             return Verdict(Decision.DENY, refused)
         verdicts = [
-            Verdict(rule.decision, f"the rule `{rule}` of {level.title} is about {tool}")
+            Verdict.of(rule, f"the rule `{rule}` of {level.title} is about {tool}")
             for level in self.levels
             for subject in subjects
             if (rule := level.rules.find(tool, subject)) is not None
         ]
-        return strictest(verdicts)
+        return strictest(each for each in verdicts if each.rule not in self.always)
 
     def cap(self, name: str, value: float, source: str = "") -> tuple[float, str]:
         """Return the smallest cap on a setting and the key of its level; `source` if unchanged."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from bot.agent.permissions import read_rules
+from bot.agent.permissions import RuleValue, read_rules
 from bot.errors import BadRequestError
 from bot.rights.effective import GUEST, NOUNS, USER, Kind, RightsLevel
 from bot.values import Place, Settings
@@ -105,7 +105,7 @@ class RightsSettings(Settings):
     denied_skills: tuple[str, ...] = ()
     """Agent Skills that may not be read."""
 
-    permissions: dict[str, str] = Field({})
+    permissions: dict[str, RuleValue] = Field({})
     """Rules for calls, as in `permissions.rules`; they only restrict."""
 
     limits: LimitSettings = LimitSettings()

@@ -68,7 +68,9 @@ class OwnerQuestions(AnswerWaiter):
                 tool=each.tool.name,
                 fingerprint=fingerprint(each.tool.name, each.call.arguments),
                 text=f"{asks}{spelled(each.tool.name, each.call.arguments)}?\n"
-                f"It takes your yes, since {each.reason}.",
+                f"It takes {_whose(each.approver)} yes, since {each.reason}.",
+                approver=each.approver,
+                rule=each.rule,
             )
             for each in asked
         }
@@ -77,8 +79,10 @@ class OwnerQuestions(AnswerWaiter):
             answered: dict[str, RunQuestion] = {}
             # One question covers all calls, unless its text would be too long.
             together = sum(len(each.text) for each in shown) <= MOST_SHOWN
-            for group in [shown] if shown and together else [[each] for each in shown]:
-                answered |= await self._permissions(group)
+            for kind in dict.fromkeys((each.approver, each.rule) for each in shown):
+                alike = [each for each in shown if (each.approver, each.rule) == kind]
+                for group in [alike] if together else [[each] for each in alike]:
+                    answered |= await self._permissions(group)
             await self._regain_slot()
         return [
             _refusal(each.tool.name, question, answered.get(question.id))
@@ -132,11 +136,12 @@ class OwnerQuestions(AnswerWaiter):
             lines = [
                 "- "
                 + each.text.removeprefix(f"{asks} use ").replace(
-                    "?\nIt takes your yes, since ", ": ", 1
+                    f"?\nIt takes {_whose(each.approver)} yes, since ", ": ", 1
                 )
                 for each in group
             ]
-            text = f"{asks} make these {len(group)} calls? Each takes your yes.\n"
+            yes = f"{_whose(first.approver)} yes"
+            text = f"{asks} make these {len(group)} calls? Each takes {yes}.\n"
             text += "\n".join(lines)
         await run_questions.put(tx, replace(first, text=text), place, now)
         for each in others:
@@ -239,6 +244,11 @@ class OwnerQuestions(AnswerWaiter):
             "expires_at": self.now() + ANSWER_WITHIN,
         }
         return RunQuestion(**(values | further))  # type: ignore[arg-type]
+
+
+def _whose(approver: str) -> str:
+    """Return the person whose yes a call takes."""
+    return f"the role `{approver}`'s" if approver else "your"
 
 
 def _like(question: RunQuestion, answered: RunQuestion) -> RunQuestion:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bot.agent.sanitizer import one_line
 from bot.events import QuestionSettled
-from bot.platforms.base import Choice, Confirmation, Outlet, Settlement, Weight
+from bot.platforms.base import ALWAYS, Choice, Confirmation, Outlet, Settlement, Weight
 from bot.tasks import Tasks
 from bot.values import Identity, Place
 from db import run_questions, runs, users
@@ -63,12 +63,18 @@ def confirmation_of(
         place=place,
         text=question.text,
         expires_in_seconds=max(0.0, expires_in_seconds),
-        choices=PERMIT
+        choices=_permit(question)
         if question.kind == "permit"
         else (*(Choice(str(n), option) for n, option in enumerate(question.options, 1)), SKIP),
         open_ended=question.kind == "input",
         message_id=question.message_id,
     )
+
+
+def _permit(question: RunQuestion) -> tuple[Choice, ...]:
+    """Return the answers to a question for a permission."""
+    once, whole_run, deny = PERMIT
+    return (once, whole_run, ALWAYS, deny) if question.rule else PERMIT
 
 
 def settlement_of(question: RunQuestion, by: Identity | None) -> Settlement:
@@ -79,7 +85,9 @@ def settlement_of(question: RunQuestion, by: Identity | None) -> Settlement:
         return Settlement(OVER)
     if question.kind == "permit":
         key = "all" if question.whole_run else question.status
-        chosen = next(each.label for each in PERMIT if each.key == key)
+        if question.answer == ALWAYS.key:
+            key = ALWAYS.key
+        chosen = next(each.label for each in _permit(question) if each.key == key)
     else:
         key, chosen = "", one_line(question.answer, MOST_OF_ANSWER) or SKIP.label
     # An admin who has never talked with the bot may answer: no identity is stored then.

@@ -238,6 +238,22 @@ grants = Table(
     Index(None, "expires_at"),
 )
 
+standing_grants = Table(
+    "standing_grants",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    # The place of the question; the grant counts in its server or workspace.
+    *place(),
+    # The rule that asks, as it is spelled.
+    Column("rule", String(400), nullable=False),
+    Column("granted_by", String(255), nullable=False, server_default=""),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Index(None, "user_id"),
+    Index(None, "expires_at"),
+)
+
 pairings = Table(
     "pairings",
     metadata,

@@ -187,6 +187,10 @@ run_questions = Table(
     # The question whose text covers this call too: this one is `withdrawn` until that one is
     # permitted.
     Column("shown_with", String(32), nullable=False, server_default=""),
+    # The role that decides; empty for the owner.
+    Column("approver", String(40), nullable=False, server_default=""),
+    # The rule that asks, as it is spelled; empty for another reason.
+    Column("rule", String(400), nullable=False, server_default=""),
     CheckConstraint("kind IN ('permit','input')", name="kind"),
     CheckConstraint("status IN ('open','yes','no','expired','withdrawn')", name="status"),
     Index(None, "run_id"),

@@ -73,7 +73,7 @@ async def test_a_run_that_may_ask_waits_for_a_yes_and_goes_on(
         told = await it.outlet.announced(run.id)
 
         assert (waiting, before) == (RunStatus.WAITING_APPROVAL, [])
-        assert [choice.key for choice in question.choices] == ["yes", "all", "no"]
+        assert [choice.key for choice in question.choices] == ["yes", "all", "always", "no"]
         assert "paint(what=" in question.text
         assert f"`{short(run.id)}`" in question.text
         assert "painter" in question.text
@@ -132,7 +132,7 @@ async def test_ten_minutes_without_an_answer_are_a_no(database_url: str, tmp_pat
         assert world.done == []
 
 
-async def test_nobody_but_the_owner_and_an_admin_answers_for_a_run(
+async def test_only_the_owner_allows_a_call_of_a_run_and_an_admin_may_deny_it(
     database_url: str, tmp_path: Path
 ) -> None:
     world, play = World(), painter(call("paint"))
@@ -146,16 +146,18 @@ async def test_nobody_but_the_owner_and_an_admin_answers_for_a_run(
         in_words = await it.say(BOB, "yes")
         still = (await it.run_of("Paint")).status
         admins = await it.bot.orchestrator.answer(ADMIN, question.id, choice="yes")
-        again = await it.bot.orchestrator.answer(ALICE, question.id, choice="no")
+        denied = await it.bot.orchestrator.answer(ADMIN, question.id, choice="no")
+        again = await it.bot.orchestrator.answer(ALICE, question.id, choice="yes")
         await it.ended("Paint", RunStatus.COMPLETED)
 
         assert strangers == missing == odd
         assert strangers.refused
         assert in_words is None
         assert still is RunStatus.WAITING_APPROVAL
-        assert not admins.refused
+        assert admins.text == "Only its owner can allow this. An admin can say no."
+        assert not denied.refused
         assert again.refused
-        assert world.done == ["it"]
+        assert world.done == []
 
 
 @pytest.mark.parametrize(

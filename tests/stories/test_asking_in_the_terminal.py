@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.conversations.access import AccessSettings
-from bot.conversations.approvals import GONE
+from bot.conversations.deciding import GONE
 from bot.values import RunStatus, short
 from db import run_questions
 from tests.fakes.anthropic_server import Reply
@@ -73,7 +73,7 @@ async def test_the_owner_allows_or_denies_a_call_in_words(
             assert "The user said no: paint was not called" in told_to_runs(play)
 
 
-async def test_nobody_else_answers_and_learns_nothing_and_an_admin_may(
+async def test_nobody_else_answers_and_learns_nothing_and_an_admin_may_deny(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     world, play = World(), painting(PAINT, Reply(text="That is all."))
@@ -99,12 +99,14 @@ async def test_nobody_else_answers_and_learns_nothing_and_an_admin_may(
         it.send("/as root")
         await it.shows("You are root now.")
         it.send(f"/yes {question.id}")
-        await it.shows("Allowed:")
+        await it.shows("Only its owner can allow this.")
+        it.send(f"/no {question.id}")
+        await it.shows("Denied:")
         it.send("/as alice")
         await it.shows("That is all.")
 
         assert (still.status, done) == (RunStatus.WAITING_APPROVAL, [])
-        assert world.done == ["fence"]
+        assert world.done == []
 
 
 async def test_without_an_answer_it_is_a_no_and_that_is_said(

@@ -12,7 +12,7 @@ from tests.stories.asking import (
 from tests.stories.on_discord import Scene, new_server, on_discord
 from tests.stories.stage import call, newest_run
 
-BUTTONS = ["Allow once", "Allow for this run", "Deny"]
+BUTTONS = ["Allow once", "Allow for this run", "Always, for 30 days", "Deny"]
 
 
 async def asked(it: Scene, words: str = "asks:") -> tuple[Channel, Message]:

@@ -17,7 +17,7 @@ from tests.stories.asking import (
 from tests.stories.on_slack import Scene, Way, new_office, on_slack
 from tests.stories.test_slack_runs import labels
 
-BUTTONS = ["Allow once", "Allow for this run", "Deny"]
+BUTTONS = ["Allow once", "Allow for this run", "Always, for 30 days", "Deny"]
 
 
 async def asked(it: Scene, words: str = "asks:") -> tuple[Message, Message]:
@@ -69,5 +69,8 @@ async def test_only_the_owner_sees_the_buttons_and_is_told_that_the_answer_count
         await it.reads(thread, "That is all.")
         await settled(it, question, f"alice: {answer}")
 
-        assert (buttons, others) == (["Allow once", "Allow for this run", "Deny"], [])
+        assert (buttons, others) == (
+            ["Allow once", "Allow for this run", "Always, for 30 days", "Deny"],
+            [],
+        )
         await it.acknowledged()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bot.conversations.access import AccessSettings
-from bot.conversations.approvals import GONE
+from bot.conversations.deciding import GONE
 from bot.values import RunStatus, short
 from tests.fakes.anthropic_server import Reply
 from tests.stories.asking import (
@@ -24,7 +24,7 @@ from tests.stories.asking import (
 from tests.stories.chats import Chat, ChatWay, Shown, Talk, new_chat
 from tests.stories.stage import call, change, newest_run
 
-BUTTONS = ("Allow once", "Allow for this run", "Deny")
+BUTTONS = ("Allow once", "Allow for this run", "Always, for 30 days", "Deny")
 
 
 async def asked(chat: Chat, words: str = "asks:") -> tuple[Talk, Shown]:
@@ -88,7 +88,7 @@ async def test_the_owner_allows_or_denies_a_call_by_button_or_in_words(
             assert "The user said no: paint was not called" in told_to_runs(play)
 
 
-async def test_another_user_answers_neither_by_button_nor_in_words_and_an_admin_may(
+async def test_another_user_answers_neither_by_button_nor_in_words_and_an_admin_may_deny(
     chat_way: ChatWay, tmp_path: Path
 ) -> None:
     world, play = World(), painting(PAINT, Reply(text="That is all."))
@@ -102,16 +102,18 @@ async def test_another_user_answers_neither_by_button_nor_in_words_and_an_admin_
             await chat.reads(talk, "Hello Bob.")
             still, before = await newest_run(chat.running, "Paint"), list(world.done)
             buttons = chat.again(talk, question).buttons
-            await chat.click("root", question, "Allow once")
+            only = await chat.click("root", question, "Allow once")
+            await chat.click("root", question, "Deny")
             await chat.reads(talk, "That is all.")
-            await settled(chat, talk, question, "Allow once")
+            await settled(chat, talk, question, "Deny")
 
             assert all(each.private for each in refused)
             # The same as for a question that does not exist.
             assert {line for each in refused for line in each.text.splitlines()} == {GONE}
             assert still.status is RunStatus.WAITING_APPROVAL
             assert (before, buttons) == ([], BUTTONS)
-            assert world.done == ["fence"]
+            assert "Only its owner can allow this." in only.text
+            assert world.done == []
 
 
 async def test_a_question_without_an_answer_in_time_is_a_no_and_shows_it(

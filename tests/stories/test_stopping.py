@@ -192,16 +192,18 @@ async def test_changed_arguments_are_not_run(database_url: str) -> None:
         it.gate.opened.set()
 
 
-async def test_an_admin_may_answer_for_the_owner(database_url: str) -> None:
+async def test_an_admin_may_deny_for_the_owner_and_not_allow(database_url: str) -> None:
     play = digging()
     access = AccessSettings(admins=(f"{PLATFORM}:root",))
     async with stage(database_url, play, access=access) as it:
         question = await asked_to_stop(it, play)
-        answer = await it.bot.orchestrator.answer(ADMIN, question.id, choice="yes")
-        told = await it.outlet.announced((await it.run_of("Dig")).id)
+        allowed = await it.bot.orchestrator.answer(ADMIN, question.id, choice="yes")
+        denied = await it.bot.orchestrator.answer(ADMIN, question.id, choice="no")
 
-        assert "The answer follows" in answer.text
-        assert told.owner == ALICE
+        assert allowed.text == "Only its owner can allow this. An admin can say no."
+        assert "Not done" in denied.text
+        assert (await it.run_of("Dig")).status is RunStatus.RUNNING
+        it.gate.opened.set()
 
 
 async def test_an_ambiguous_handle_is_answered_with_the_matches(database_url: str) -> None:

@@ -16,7 +16,7 @@ KEPT = (
 )
 
 _STEP_MARKS = {StepState.RUNNING: "●", StepState.DONE: "✓", StepState.FAILED: "✗"}
-_MARKS = {"yes": "✅", "all": "✅", "no": "❌"}
+_MARKS = {"yes": "✅", "all": "✅", "always": "✅", "no": "❌"}
 
 #: The accepted words for each choice, in lower case.
 WORDS = {

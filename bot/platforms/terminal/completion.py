@@ -17,6 +17,7 @@ from bot.values import short
 OWN = {
     "/yes": "answer a question with yes",
     "/all": "allow what a run asks for, until it ends",
+    "/always": "allow what a rule asks about, for 30 days",
     "/no": "answer a question with no",
     "/as": "be another user at this terminal",
     "/quit": "leave; runs are resumed at the next start",
@@ -54,7 +55,7 @@ class CommandCompleter(Completer):
                 words = {runs: GROUPS[CommandGroup.RUNS]}
                 words |= {f"/{each.name}": each.description for each in chat}
                 return _fitting(words | OWN, typed)
-            case [("/yes" | "/all" | "/no") as word]:
+            case [("/yes" | "/all" | "/always" | "/no") as word]:
                 user = self._state.present
                 asked = self._state.questions_of(user, word.removeprefix("/")) if user else []
                 return _fitting({number_of(item): one_line(item.text) for item in asked}, typed)

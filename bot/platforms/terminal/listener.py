@@ -98,9 +98,9 @@ class LineHandler:
                 await self.surface.show(Notice(note))
                 await self.arrive(user)
                 return CommandReply(text="")
-            case ("/yes" | "/all" | "/no") as command, number:
+            case ("/yes" | "/all" | "/always" | "/no") as command, number:
                 return await self._answer(command.removeprefix("/"), number)
-            case ("yes" | "all" | "no") as answer, "" if self.state.questions_of(
+            case ("yes" | "all" | "always" | "no") as answer, "" if self.state.questions_of(
                 self._user, answer
             ):
                 return await self._answer(answer, "")

@@ -127,3 +127,53 @@ def test_rules_may_be_a_section_or_a_list_or_nothing() -> None:
         PermissionRule("a", "*", ASK),
         PermissionRule("b", "c:d", DENY),
     )
+
+
+# -- the role that decides -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["ask:lead", "ask: lead", {"ask": "lead"}])
+def test_a_rule_may_name_the_role_that_decides(value: object) -> None:
+    rules = read_rules({"shell:git push*": value})
+
+    verdict = Permissions(rules).decide("shell", ["git push origin"], harmless=False)
+
+    assert (verdict.decision, verdict.approver) == (Decision.ASK, "lead")
+    assert verdict.rule == "shell:git push*: ask:lead"
+    assert read_rules(rules.as_given) == rules
+
+
+@pytest.mark.parametrize("value", ["deny:lead", "allow:lead", "ask:", "ask:Lead!", {"ask": ""}])
+def test_only_ask_names_a_role(value: object) -> None:
+    with pytest.raises(BadRequestError, match="allow, ask or deny, or `ask: ROLE`"):
+        read_rules({"shell": value})
+
+
+def test_a_role_of_any_list_decides_and_two_roles_are_a_no() -> None:
+    one = Permissions(read_rules({"shell": "ask:lead"}))
+
+    both = one.within(read_rules({"shell": "ask"})).decide("shell", [""], harmless=False)
+    two = one.within(read_rules({"shell": "ask:ops"})).decide("shell", [""], harmless=False)
+    denied = one.within(read_rules({"shell": "deny"})).decide("shell", [""], harmless=False)
+
+    assert (both.decision, both.approver) == (Decision.ASK, "lead")
+    assert two.decision is Decision.DENY
+    assert two.reason == "rules give the decision to different roles: `lead` and `ops`"
+    assert denied.decision is Decision.DENY
+
+
+def test_a_rule_that_no_longer_asks_leaves_the_others() -> None:
+    permissions = Permissions(read_rules({"shell": "ask", "mail": "deny"})).within(
+        read_rules({"shell:rm*": "ask"})
+    )
+
+    def decided(subject: str, *granted: str) -> Decision:
+        verdict = permissions.decide("shell", [subject], harmless=False, granted=granted)
+        return verdict.decision
+
+    assert decided("ls") is Decision.ASK
+    assert decided("ls", "shell: ask") is Decision.ALLOW
+    assert decided("rm x", "shell: ask") is Decision.ASK
+    assert decided("rm x", "shell: ask", "shell:rm*: ask") is Decision.ALLOW
+    mail = permissions.decide("mail", [""], harmless=False, granted=["mail: deny", "mail: ask"])
+    assert mail.decision is Decision.DENY

@@ -61,6 +61,8 @@ class Process:
             access=AccessSettings(),
             direct=lambda _: "members",
             pairings=Pairings(self.database, self.clock),
+            database=self.database,
+            now=self.clock,
         )
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.conversations.answers import SHOWN_SECONDS
-from bot.conversations.approvals import GONE_REPLY
+from bot.conversations.deciding import GONE_REPLY
 from bot.subagents.settling import settlement_of
 from bot.values import Identity, Role, RunStatus
 from db import run_questions

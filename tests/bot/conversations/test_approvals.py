@@ -8,10 +8,12 @@ from sqlalchemy import select, update
 from bot.agent.messages import ToolCall
 from bot.agent.protocols import AskedCall
 from bot.conversations.approvals import EXPIRES_AFTER, MOST_SHOWN, Approvals
+from bot.conversations.deciding import ONLY_DENY, TAKES_ROLE, Deciders
 from bot.errors import BotError
 from bot.events import EventBus, TurnWaiting
-from bot.platforms.base import CommandReply
-from bot.values import Identity, Json, Role
+from bot.platforms.base import ALWAYS_FOR, CommandReply
+from bot.values import Identity, Json, Place, Role
+from db import standing_grants
 from db.settings import DatabaseSettings
 from db.tables import approvals as approvals_table
 from db.tables import audit, messages, steps, turns
@@ -48,13 +50,22 @@ class Desk:
             TurnWaiting, lambda event: self.woken.append((event.conversation_id, event.platform))
         )
         self.approvals = Approvals(
-            database, {"discord": self.outlet}, {"mail": MAIL}.get, events, clock
+            database,
+            {"discord": self.outlet},
+            {"mail": MAIL}.get,
+            events,
+            clock,
+            Deciders(self._role_of),
         )
+        self.leads: set[Identity] = set()
+
+    async def _role_of(self, user: Identity, _: Place) -> str:
+        return "lead" if user in self.leads else "user"
 
     async def ask(
-        self, user: Identity, *calls: Json, tool: Tool = MAIL
+        self, user: Identity, *calls: Json, tool: Tool = MAIL, approver: str = "", rule: str = ""
     ) -> Sequence[Json | BotError]:
-        """Ask this user about calls of one step."""
+        """Ask this user, or a role, about calls of one step."""
         conversation = await self.stored.conversation(user)
         asked = [
             AskedCall(
@@ -71,6 +82,8 @@ class Desk:
                     now=self.clock,
                 ),
                 reason="it must be so",
+                approver=approver,
+                rule=rule,
             )
             for number, arguments in enumerate(calls)
         ]
@@ -210,23 +223,83 @@ async def test_a_confirmation_is_answered_by_its_owner_or_an_admin_and_by_nobody
     assert noted == [(bob.key, "answer", question.id)]
 
 
-async def test_an_admins_answer_and_its_audit_row_are_one_transaction(
+async def test_an_admin_may_deny_and_not_allow(desk: Desk, alice: Identity, bob: Identity) -> None:
+    await desk.stored.person(bob)
+    await desk.ask(alice, {"to": "Bob"})
+    question, admin = await desk.outlet.asked(), caller(bob, role=Role.OPERATOR)
+
+    allowed = await desk.approvals.answer(admin, question.id, choice="yes")
+    denied = await desk.approvals.answer(admin, question.id, choice="no")
+
+    assert allowed is not None
+    assert denied is not None
+    assert (allowed.refused, allowed.text) == (True, ONLY_DENY)
+    assert not denied.refused
+    assert await desk.begun() == []
+
+
+async def test_a_role_decides_where_a_rule_says_so_and_the_owner_may_only_say_no(
     desk: Desk, alice: Identity, bob: Identity
 ) -> None:
     await desk.stored.person(bob)
-    await desk.ask(alice, {"to": "Bob"})
+    desk.leads.add(bob)
+    await desk.ask(alice, {"to": "Bob"}, approver="lead")
     question = await desk.outlet.asked()
+
+    mine = await desk.answer(alice)
     before = desk.database.transactions
+    theirs = await desk.answer(bob)
 
-    answered = await desk.approvals.answer(
-        caller(bob, role=Role.OPERATOR), question.id, choice="yes"
-    )
-
-    assert answered is not None
+    assert "A member of the role `lead` decides." in question.text
+    assert (mine.refused, mine.text) == (True, TAKES_ROLE.format(role="lead"))
+    assert not theirs.refused
     assert desk.database.transactions == before + 1
     async with desk.database.snapshot() as tx:
         assert list(await tx.scalars(select(audit.c.subject))) == [question.id]
+        said = list(await tx.scalars(select(messages.c.text)))
     assert [kind for kind, _ in await desk.begun()] == ["confirmed"]
+    assert any("Another user, with the role `lead`, said yes to" in text for text in said)
+
+
+async def test_always_answers_the_rule_for_later_calls_until_a_date(
+    desk: Desk, alice: Identity, bob: Identity
+) -> None:
+    await desk.stored.person(bob)
+    desk.leads.add(bob)
+    rule = "mail:bob*: ask:lead"
+    await desk.ask(alice, {"to": "Bob"}, approver="lead", rule=rule)
+    question, until = await desk.outlet.asked(), desk.clock() + ALWAYS_FOR
+
+    reply = await desk.approvals.answer(caller(bob), question.id, choice="always")
+
+    assert [each.label for each in question.choices] == [
+        "Yes",
+        "Always, for 30 days",
+        "No",
+    ]
+    assert reply is not None
+    assert f"Until {until:%d %b} such calls are not asked about here again" in reply.text
+    async with desk.database.snapshot() as tx:
+        (given,) = await standing_grants.of_user(tx, alice.key, desk.clock())
+        elsewhere = Place("discord", "70010", "room")
+        now = desk.clock()
+        here = await standing_grants.rules_of(tx, alice.key, room(alice), now)
+        there = await standing_grants.rules_of(tx, alice.key, elsewhere, now)
+        later = await standing_grants.rules_of(tx, alice.key, room(alice), until)
+    assert (given.rule, given.granted_by, given.expires_at) == (rule, bob.key, until)
+    assert (here, there, later) == (frozenset({rule}), frozenset(), frozenset())
+
+
+async def test_without_a_rule_there_is_no_always(desk: Desk, alice: Identity) -> None:
+    await desk.ask(alice, {"to": "Bob"})
+    question = await desk.outlet.asked()
+
+    reply = await desk.approvals.answer(caller(alice), question.id, choice="always")
+
+    assert [each.key for each in question.choices] == ["yes", "no"]
+    assert reply is not None
+    assert reply.refused
+    assert await desk.begun() == []
 
 
 async def test_an_open_question_names_the_message_that_shows_it(

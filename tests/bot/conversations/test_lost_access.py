@@ -42,6 +42,8 @@ def watch(database: Database, clock: FakeClock, outlet: FakeOutlet) -> LostAcces
             access=AccessSettings(),
             direct=lambda _: "members",
             pairings=Pairings(database, clock),
+            database=database,
+            now=clock,
         ),
         endings=office.endings,
         active=ActiveRuns(),

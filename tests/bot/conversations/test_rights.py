@@ -46,6 +46,8 @@ def directory(outlet: FakeOutlet, clock: FakeClock, database: Database) -> Direc
             access=AccessSettings(**access),
             direct=lambda _: direct,
             pairings=Pairings(database, clock),
+            database=database,
+            now=clock,
         )
 
     return made

@@ -45,7 +45,7 @@ async def test_commands_are_offered_from_the_first_slash(inbound: FakeInboundHan
     everything = set(await offered(inbound, "/"))
 
     commands = {"/subagents", *(f"/{each.name}" for each in COMMANDS.of(CommandGroup.CHAT))}
-    assert everything == commands | {"/quit", "/as", "/yes", "/all", "/no"}
+    assert everything == commands | {"/quit", "/as", "/yes", "/all", "/always", "/no"}
     assert list(await offered(inbound, "/su")) == ["/subagents"]
     assert await offered(inbound, "hello /su") == {}
 

@@ -1,0 +1,39 @@
+"""Decides about calls by the rules of an agent and the rights of the user as they are now."""
+
+from dataclasses import replace
+
+from bot.agent.messages import ToolCall
+from bot.agent.permissions import Decision, Permissions, Verdict, strictest
+from bot.conversations.access import is_private
+from bot.errors import BotError
+from skills.base import Effects, Tool, ToolContext
+
+#: The tool whose argument `name` names an Agent Skill.
+READS_SKILLS = "skill_read"
+NO_APPROVER = "{}, which takes the yes of the role `{}`, and nobody with that role reads here"
+
+
+async def ruled(
+    permissions: Permissions, tool: Tool, call: ToolCall, context: ToolContext
+) -> Verdict:
+    """Return the strictest decision about a call by the rules and the rights of the user.
+
+    The rights act when a tool is called: everyone in a place is offered the same tools.
+    """
+    subjects = tool.subjects(call.arguments) if tool.subjects else ("",)
+    harmless = tool.effects is Effects.NONE or tool.auto_approved
+    try:
+        rights = await context.rights()
+    except BotError as error:
+        return Verdict(Decision.DENY, str(error).removesuffix("."))
+    skill = call.arguments.get("name") if tool.name == READS_SKILLS else None
+    if isinstance(skill, str) and (refused := rights.refusal("skills", skill.strip())):
+        return Verdict(Decision.DENY, refused)
+    rules = permissions.decide(tool.name, subjects, harmless=harmless, granted=rights.always)
+    verdict = strictest([rules, rights.decide(tool.name, subjects)])
+    if verdict.approver and is_private(context.place) and rights.role != verdict.approver:
+        return Verdict(Decision.DENY, NO_APPROVER.format(verdict.reason, verdict.approver))
+    if tool.needs_confirmation and verdict.decision is not Decision.DENY:
+        # No rule makes the question unnecessary.
+        return replace(verdict, decision=Decision.ASK, rule="")
+    return verdict
