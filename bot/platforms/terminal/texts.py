@@ -15,7 +15,7 @@ OWN_HELP = """
 
 - `/as NAME`: be another user; every user has runs, limits and a conversation of their own
 - `/stop` or Ctrl-C: stop the answer under way
-- `yes`, `all`, `no`, `/yes ID`, `/all ID`, `/always ID`, `/no ID`: answers; some questions take text
+- `yes`, `all`, `no`, `/yes ID`, `/all ID`, `/always ID`, `/no ID`: answers; some take any text
 - Alt-Enter: a new line inside a message
 - `/quit` or Ctrl-D: leave; what is going on is resumed at the next start
 """
