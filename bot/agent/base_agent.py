@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
+from math import inf
 
+from bot.agent.activity import STALLED_REPORT_SECONDS
 from bot.agent.budget import LEAST_OUTPUT, Spending
 from bot.agent.context import fit, noted, shorten, without_earlier_images, without_media
 from bot.agent.messages import (
@@ -149,6 +151,8 @@ class BaseAgent:
     def _limit(self, progress: Progress, received: Message | None) -> RunStatus | None:
         """Return the reached limit that leaves only the last step; `None` below all limits."""
         config, context = self.config, self.context
+        if context.activity.stalled:
+            return RunStatus.STALLED
         if context.timer.left() <= 0:
             return RunStatus.TIMEOUT
         if progress.tool_calls >= config.max_tool_calls:
@@ -183,21 +187,15 @@ class BaseAgent:
         request = self._request(messages, last, on_text)
         if request is None:
             return Halt(last.limit, last.reason) if last else Halt(RunStatus.BUDGET_EXCEEDED)
-        left = None if last else self.context.timer.left()
+        activity, left = self.context.activity, self.context.timer.left()
+        if last:
+            left = STALLED_REPORT_SECONDS if activity.stalled else inf
         try:
-            async with asyncio.timeout(left):
-                try:
-                    return await self._ask_fitting(request, on_text)
-                except ImagesRefusedError:
-                    # Otherwise one unsupported image would block the whole conversation.
-                    fewer = without_media(without_earlier_images(request.messages))
-                    if fewer == request.messages:
-                        raise
-                    log.info("The model is asked again without images of earlier messages")
-                    self._accepts_media = False
-                    return await self._ask_fitting(replace(request, messages=fewer), on_text)
+            async with asyncio.timeout(None if left == inf else left) as scope:
+                with activity.interruptible(scope):
+                    return await self._ask_with_fewer_images(request, on_text)
         except TimeoutError:
-            return LastStep(RunStatus.TIMEOUT)
+            return LastStep(RunStatus.STALLED if activity.stalled else RunStatus.TIMEOUT)
         except SpendingLimitError as error:
             limit, reason = RunStatus.BUDGET_EXCEEDED, str(error)
             if last or error.report is None or not self.progress.answers:
@@ -206,6 +204,21 @@ class BaseAgent:
         except ModelError as error:
             log.warning("The model gave no answer: %s", error)
             return Halt(last.limit, last.reason) if last else Halt(RunStatus.FAILED, str(error))
+
+    async def _ask_with_fewer_images(self, request: ModelRequest, on_text: OnText | None) -> Answer:
+        """Ask; without images of earlier messages if the model refuses them.
+
+        Otherwise one unsupported image would block the whole conversation.
+        """
+        try:
+            return await self._ask_fitting(request, on_text)
+        except ImagesRefusedError:
+            fewer = without_media(without_earlier_images(request.messages))
+            if fewer == request.messages:
+                raise
+            log.info("The model is asked again without images of earlier messages")
+            self._accepts_media = False
+            return await self._ask_fitting(replace(request, messages=fewer), on_text)
 
     async def _ask_fitting(self, request: ModelRequest, on_text: OnText | None) -> Answer:
         """Ask; if the messages exceed the model's context, ask again with half of them."""
@@ -250,12 +263,14 @@ class BaseAgent:
             if allowed is None:
                 return None
             room, output = min(room, allowed[0]), allowed[1]
-            left = max(REPORT_SECONDS, left)
+            stalled = last.limit is RunStatus.STALLED
+            left = STALLED_REPORT_SECONDS if stalled else max(REPORT_SECONDS, left)
         shown = fit(messages, tokens=room, result_characters=config.tool_result_characters)
         if last is None:
             output = budget.allow(self._spending.expected(shown), output) or LEAST_OUTPUT
 
         def on_wait(reason: str, seconds: float) -> None:
+            self.context.activity.note_wait(seconds)
             if line := waiting(reason, seconds):
                 self.context.report(
                     part="waiting", content=line, tool="", counters=self.progress.counters(0)
@@ -278,6 +293,7 @@ class BaseAgent:
             background=config.background,
             seconds=max(0.0, left - WAIT_MARGIN_SECONDS),
             on_wait=on_wait,
+            on_activity=self.context.activity.note,
             on_lost=lambda asked, lost: self.progress.spend(
                 budget, self._spending.lost(asked, lost)
             ),
@@ -341,14 +357,14 @@ class BaseAgent:
                 begun.append((index, call, context))
         # The toolbox asks once about all calls that this attempt may make.
         await self.toolbox.begin_step([(call, context) for _, call, context in begun])
-        try:
-            async with asyncio.TaskGroup() as group:
-                made = [(each[0], group.create_task(self._call(progress, *each))) for each in begun]
-        except BaseExceptionGroup as several:
-            # A tool's error is a result. Other exceptions (fencing, the engine's) end the work.
-            raise several.exceptions[0] from None
-        for index, task in made:
-            results[index] = task.result()
+        made: dict[int, ToolResult] = {}
+
+        async def make(index: int, call: ToolCall, context: ToolContext) -> None:
+            made[index] = await self._call(progress, index, call, context)
+
+        await self.context.activity.do_all(make(*each) for each in begun)
+        for index, call, _ in begun:
+            results[index] = made.get(index) or may_have_run(call)
         return ToolResults(tuple(results))
 
     async def _call(
@@ -362,7 +378,8 @@ class BaseAgent:
             call=context.call_id,
         )
         update(part="tool", content="")
-        result = await self.toolbox.call(call, context, left=self.context.timer.left)
+        with self.context.activity.tool(self.toolbox.timeout_of(call.name)):
+            result = await self.toolbox.call(call, context, left=self.context.timer.left)
         progress.results[progress.steps, index] = result
         if self.toolbox.effects(call.name) is Effects.ONCE:
             reserving = progress.counters(self._next_cost())

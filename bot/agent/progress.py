@@ -33,6 +33,7 @@ _REACHED = {
     RunStatus.BUDGET_EXCEEDED: "Your budget is used up.",
     RunStatus.MAX_TOOL_CALLS: "You have made all the tool calls you may make.",
     RunStatus.MAX_STEPS: "You have taken all the steps you may take.",
+    RunStatus.STALLED: "Nothing was heard of you for too long, so you were interrupted.",
 }
 
 EMPTY = "The model sent an empty answer."

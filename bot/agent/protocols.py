@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from bot.agent.activity import Activity
 from bot.agent.budget import TokenBudget
 from bot.agent.messages import Answer, Message, ToolCall, ToolResult, Usage
 from bot.errors import BotError
@@ -141,6 +142,7 @@ class AgentContext:
     Attributes:
         inbox: The messages to a turn or run; `None` for a turn that no user began.
         report: Updates the card of a run; the reply of a turn shows its progress itself.
+        activity: Records events, and interrupts the work when none comes for too long.
         caller: The context of tool calls, with the flags of the prompt at the start. Each call gets
             its own id, and flags that include the results so far.
         spent_before: The usage charged to earlier attempts, including a call that was in progress
@@ -153,6 +155,7 @@ class AgentContext:
     caller: ToolContext
     inbox: MessageInbox | None = None
     report: Report = lambda **_: None
+    activity: Activity = field(default_factory=Activity)
     spent_before: Usage = field(default_factory=Usage)
 
 

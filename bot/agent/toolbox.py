@@ -192,7 +192,7 @@ class Toolbox:
         covered = self._approved is not None and self._approved.covers(context)
         if covered or verdict.decision is ASK:
             context = replace(context, agreed=True)
-        limit = tool.timeout_seconds or self._timeout_seconds
+        limit = self.timeout_of(call.name)
         found: list[str] = []
         shown: list[Media] = []
         context = replace(context, found=found.extend, show=shown.append)
@@ -208,6 +208,11 @@ class Toolbox:
             found=tuple(found),
             media=() if failed else tuple(shown),
         )
+
+    def timeout_of(self, name: str) -> float:
+        """Return the timeout of a tool, in seconds."""
+        tool = self._tools.get(name)
+        return (tool.timeout_seconds if tool else None) or self._timeout_seconds
 
     def _refuse(self, call: ToolCall, tool: Tool | None, context: ToolContext) -> str:
         is_subagent = self._is_subagent or context.run_id is not None
@@ -370,10 +375,10 @@ async def _guarded(tool: Tool, arguments: Json, context: ToolContext) -> tuple[s
 
 
 def may_have_run(call: ToolCall) -> ToolResult:
-    """Return the result of a call that began before a crash and must not be repeated."""
+    """Return the result of a call that began, was interrupted, and must not be repeated."""
     return ToolResult(
         call.id,
-        f"{call.name} may have run: the process ended while it was at work, and it is not made "
+        f"{call.name} may have run: it was interrupted while it was at work, and it is not made "
         "twice. Check what it changed, and tell the user.",
         failed=True,
     )

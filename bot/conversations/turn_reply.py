@@ -22,6 +22,8 @@ STOPPED = "_(stopped)_"
 LIMITS = {
     RunStatus.MAX_STEPS: "_(I reached my limit of steps for one reply. Say “go on” to continue.)_",
     RunStatus.MAX_TOOL_CALLS: "_(I reached my limit of tool calls for one reply.)_",
+    RunStatus.STALLED: "_(I was interrupted, since nothing came for too long. Say “go on” to "
+    "continue.)_",
     RunStatus.TIMEOUT: "_(I ran out of time for this reply. Say “go on” to continue.)_",
 }
 FALLBACK = "_(`{}` answered: the usual model was unavailable.)_"

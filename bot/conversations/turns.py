@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from zoneinfo import ZoneInfo
 
+from bot.agent.activity import Activity
 from bot.agent.base_agent import BaseAgent
 from bot.agent.budget import UNLIMITED, TokenBudget, WorkClock
 from bot.agent.journal import StoredJournal
@@ -81,6 +83,7 @@ class Turns:
     now: Clock
     rights: RightsOf = unlimited
     admitted: Callable[[str, Rights], str] = lambda chosen, _: chosen
+    monotonic: Callable[[], float] = time.monotonic
     outages: OutageNotices = field(default_factory=OutageNotices)
 
     async def work(self, turn_id: str) -> None:
@@ -169,7 +172,11 @@ class Turns:
             error = f"The bot's process ended {MAX_CRASHES} times in a row while answering this."
             return AgentResult(status=RunStatus.FAILED, text="", error=error)
         clock = WorkClock(self.settings().turn_timeout_seconds)
-        self.active.by_id[turn.id].clocks = (clock,)
+        active = self.active.by_id[turn.id]
+        active.clocks = (clock,)
+        active.activity = Activity(
+            clock.total, waits=lambda: clock.stands_still, monotonic=self.monotonic
+        )
         try:
             async with asyncio.timeout(clock.hard_left()) as limit:
                 clock.limit = limit
@@ -231,6 +238,7 @@ class Turns:
             budget=TokenBudget(UNLIMITED),
             timer=clock,
             inbox=None if turn.kind == "summary" else self._inbox(turn),
+            activity=self.active.by_id[turn.id].activity or Activity(),
             caller=ToolContext(
                 user=turn.user,
                 role=turn.role,

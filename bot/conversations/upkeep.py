@@ -124,6 +124,7 @@ class Upkeep:
             for seconds, duty in (
                 (BEAT_SECONDS, self.beat),
                 (POLL_SECONDS, self.poll),
+                (POLL_SECONDS, self.interrupt_silent),
                 (SWEEP_SECONDS, self.recover),
                 (SWEEP_SECONDS, self.sweep),
                 (SWEEP_SECONDS, self.release),
@@ -210,6 +211,12 @@ class Upkeep:
             self.turns.stop(turn_id)
         for run in moved:
             self.cards.refresh(watched[run.id], run, stopped_by=stoppers.get(run.id, ""))
+
+    async def interrupt_silent(self) -> None:
+        """Interrupt work without an event for too long: it reports, and ends as stalled."""
+        for kind, active in (("run", self.active), ("turn", self.turns)):
+            for work_id in active.interrupt_silent():
+                log.warning("The %s %s is interrupted: no event for too long", kind, work_id)
 
     # -- taking over, delivering -----------------------------------------------------------------
 

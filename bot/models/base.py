@@ -56,6 +56,8 @@ class ModelRequest:
         seconds: Longest wait for a busy provider; `None` for the default.
         background: Whether a run asks, not a user's turn: users' turns have priority.
         on_wait: Called before each wait for a busy provider.
+        on_activity: Called when an attempt begins and for each part of an answer. A request with it
+            is streamed, so that a silent provider can be told from one that writes.
         on_lost: Called for each request that got no answer but may still be charged.
         payer: The user, the place and the work whose spending limits apply; `None` for none.
         expected_input: An upper estimate of the input tokens, from what the previous request was
@@ -75,6 +77,7 @@ class ModelRequest:
     seconds: float | None = None
     background: bool = False
     on_wait: "OnWait | None" = None
+    on_activity: Callable[[], None] | None = None
     on_lost: "OnLost | None" = None
     payer: Payer | None = None
     expected_input: int = 0

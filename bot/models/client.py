@@ -302,7 +302,9 @@ class SdkModel:
         stream = self.new_stream()
         with charging(request, partial(stream.usage, request)):
             try:
-                if on_text is not None:
+                if request.on_activity is not None:
+                    request.on_activity()
+                if on_text is not None or request.on_activity is not None:
                     return await self._ask_streamed(sdk, request, stream, on_text)
                 try:
                     async with asyncio.timeout(self.timeout_seconds):
@@ -321,7 +323,7 @@ class SdkModel:
                 raise failures.nested(self.name) from error
 
     async def _ask_streamed(
-        self, sdk: Sdk, request: ModelRequest, stream: StreamedAnswer, on_text: OnText
+        self, sdk: Sdk, request: ModelRequest, stream: StreamedAnswer, on_text: OnText | None
     ) -> Answer:
         shown, next_at = "", 0.0
         # Raw events: the SDK's own accumulation fails on a tool input that is invalid JSON.
@@ -329,12 +331,16 @@ class SdkModel:
         async with events:
             async for event in events:
                 stream.take(event)
+                if request.on_activity is not None:
+                    request.on_activity()
+                if on_text is None:
+                    continue
                 if time.monotonic() >= next_at and (text := stream.shown) not in {"", shown}:
                     shown, next_at = text, time.monotonic() + SHOWN_EVERY_SECONDS
                     on_text(text)
         if not stream.complete:
             raise failures.cut_off(self.name)
         answer = self.answer_from(stream.document, request)
-        if answer.text not in {"", shown}:
+        if on_text is not None and answer.text not in {"", shown}:
             on_text(answer.text)
         return answer

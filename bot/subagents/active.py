@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
+from bot.agent.activity import Activity
 from bot.agent.budget import TokenBudget, WorkClock
 from bot.agent.messages import Usage
 from bot.agent.progress import Progress
@@ -69,6 +70,7 @@ class ActiveRun:
         has_messages: Whether a message may be waiting.
         clocks: The run's clock, and the clocks of everything that waits for the run. All of them
             are paused while the run waits for its owner.
+        activity: Interrupts the run when no event comes for too long.
         account: Charges the run; `None` before its agent exists, and for a turn.
     """
 
@@ -76,6 +78,7 @@ class ActiveRun:
     reason: CancelReason | None = None
     has_messages: bool = False
     clocks: tuple[WorkClock, ...] = ()
+    activity: Activity | None = None
     account: RunAccount | None = None
     _notified: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -156,6 +159,11 @@ class ActiveRuns:
             active.reason = reason
             active.task.cancel()
         return True
+
+    def interrupt_silent(self) -> list[str]:
+        """Interrupt the runs without an event for too long; return their ids."""
+        active = [(run_id, each.activity) for run_id, each in self.by_id.items()]
+        return [run_id for run_id, each in active if each and each.interrupt_if_silent()]
 
     def notify(self, run_id: str) -> None:
         """Wake a run to re-check for an answer."""

@@ -7,6 +7,7 @@ from functools import partial
 from math import inf
 from zoneinfo import ZoneInfo
 
+from bot.agent.activity import Activity
 from bot.agent.base_agent import BaseAgent
 from bot.agent.budget import TokenBudget, WorkClock
 from bot.agent.context import fit, noted, run_prompt, run_task, servers_away
@@ -173,6 +174,7 @@ class RunFactory:
             timer=clock,
             inbox=RunInbox(self.database, run.id, active),
             report=reporter.update,
+            activity=active.activity or Activity(),
             caller=ToolContext(
                 user=owner,
                 role=Role.USER,

@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from bot.agent.activity import Activity
 from bot.agent.base_agent import INTERRUPTED_OUTPUT
 from bot.agent.budget import UNLIMITED, TokenBudget, WorkClock
 from bot.agent.messages import Usage, estimate_tokens
@@ -60,6 +62,7 @@ class Runner:
     agent_settings: Live[AgentSettings]
     worker_id: str
     now: Clock
+    monotonic: Callable[[], float] = time.monotonic
 
     async def work(self, run_id: str) -> None:
         """Make one attempt at a run, until it has ended or this process cannot continue it."""
@@ -84,6 +87,12 @@ class Runner:
             waits = self.active.by_id.get(run.parent_run_id or "")
             waits = waits or self.turns.by_id.get(run.batch_id)
         active.clocks = (clock, *(waits.clocks if waits else ()))
+        active.activity = Activity(
+            clock.total,
+            waits=lambda: clock.stands_still,
+            around=waits.activity if waits else None,
+            monotonic=self.monotonic,
+        )
         try:
             outcome = await self._attempt(run, owner, active, progress, clock)
         except FencedError:

@@ -22,6 +22,7 @@ LIMITS = frozenset(
         RunStatus.BUDGET_EXCEEDED,
         RunStatus.MAX_TOOL_CALLS,
         RunStatus.MAX_STEPS,
+        RunStatus.STALLED,
     }
 )
 
@@ -97,6 +98,7 @@ def reason(run: Run, outcome: Outcome) -> str:
             "(`subagents.max_tool_calls_per_run`)."
         ),
         RunStatus.MAX_STEPS: f"It took all its {counted(run.max_steps, 'step')} (`max_turns`).",
+        RunStatus.STALLED: "It was interrupted: nothing was written and no tool answered for long.",
         RunStatus.CANCELLED: "It was stopped on request.",
         RunStatus.LOST: "Its process ended more than two hours ago and it was not taken up again.",
     }

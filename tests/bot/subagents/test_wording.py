@@ -83,6 +83,7 @@ def test_a_report_at_a_limit_is_titled_partial(status: RunStatus) -> None:
         RunStatus.BUDGET_EXCEEDED,
         RunStatus.MAX_TOOL_CALLS,
         RunStatus.MAX_STEPS,
+        RunStatus.STALLED,
     }
 
     assert ("partial report" in title(replace(RUN, status=status))) == at_a_limit
