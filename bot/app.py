@@ -184,6 +184,7 @@ async def open_bot(
             active_runs=active_runs,
             active_turns=active_turns,
             directory=directory,
+            ledger=ledger,
             worker_id=worker_id,
             now=now,
         )

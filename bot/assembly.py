@@ -24,6 +24,7 @@ from bot.conversations.worded_progress import WordedProgress
 from bot.events import EventBus
 from bot.models.providers import Models
 from bot.platforms.base import Outlet
+from bot.spending.ledger import Ledger
 from bot.subagents.active import ActiveRuns, Restarts
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.cards import Cards
@@ -53,6 +54,7 @@ class Foundation:
         active_runs: The runs at work in this process.
         active_turns: The turns at work in this process.
         directory: Finds the roles and rights of users.
+        ledger: Keeps the spending limits.
     """
 
     config: LiveConfig
@@ -69,6 +71,7 @@ class Foundation:
     active_runs: ActiveRuns
     active_turns: ActiveRuns
     directory: RightsDirectory
+    ledger: Ledger
     worker_id: str
     now: Clock
 
@@ -148,6 +151,7 @@ def manager_of(
         work=runner.work,
         now=base.now,
         rights=base.directory.rights,
+        exhausted=base.ledger.exhausted,
     )
 
 

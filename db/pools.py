@@ -137,6 +137,8 @@ async def settle_lost(tx: Transaction, alive: Collection[str], now: datetime) ->
     """
     lost = reservations.c.worker_id.not_in(list(alive))
     rows = (await tx.execute(delete(reservations).where(lost).returning(*_RESERVED))).all()
+    if not rows:
+        return 0
     await lock(tx, sorted({each for row in rows for each in row.pools}), now)
     for row in rows:
         reserved = {"reserved_tokens": -row.tokens, "reserved_cost": -row.cost}

@@ -20,7 +20,9 @@ from bot.spending.pools import (
     SpendingGrant,
     SpendingRefusal,
     decide,
+    is_used_up,
     pools_of,
+    refusal_text,
     report_room,
     used_percent,
 )
@@ -200,16 +202,27 @@ class Ledger:
 
     async def states(self, payer: Payer) -> list[tuple[Pool, PoolState]]:
         """Return the limits of a payer with their use."""
-        limits, now = await self.limits(payer), self.now()
         async with self.database.snapshot() as tx:
-            found = await pools.read(tx, [pool.id for pool in limits], now)
-            states = []
-            for pool in limits:
-                state = found.get(pool.id)
-                if state is None:
-                    tokens, cost = await used_before(tx, payer, pool)
-                    state = PoolState(id=pool.id, used_tokens=tokens, used_cost=cost)
-                states.append((pool, state))
+            return await self._states(tx, payer, await self.limits(payer))
+
+    async def exhausted(self, tx: Transaction, payer: Payer) -> str:
+        """Return the refusal of a new run whose payer has used up a limit; empty below all."""
+        limits = await self.limits(payer)
+        states = await self._states(tx, payer, limits) if limits else []
+        used = (refusal_text(*each, self.now()) for each in states if is_used_up(*each))
+        return next(used, "")
+
+    async def _states(
+        self, tx: Transaction, payer: Payer, limits: Sequence[Pool]
+    ) -> list[tuple[Pool, PoolState]]:
+        found = await pools.read(tx, [pool.id for pool in limits], self.now())
+        states = []
+        for pool in limits:
+            state = found.get(pool.id)
+            if state is None:
+                tokens, cost = await used_before(tx, payer, pool)
+                state = PoolState(id=pool.id, used_tokens=tokens, used_cost=cost)
+            states.append((pool, state))
         return states
 
 

@@ -215,6 +215,18 @@ def _rooms(pool: Pool, state: PoolState, call: CallBounds, percent: int) -> Iter
         yield _Remainder(left, Decimal(math.ceil(call.input_cost or 0)), call.output_cost)
 
 
+def is_used_up(pool: Pool, state: PoolState) -> bool:
+    """Return True if no call of a run can fit any more, unless it costs nothing."""
+    limits = (
+        (pool.tokens, state.extra_tokens, state.used_tokens),
+        (pool.cost, state.extra_cost, state.used_cost),
+    )
+    return any(
+        limit is not None and used > 0 and used >= (limit + extra) * RUN_PERCENT // 100
+        for limit, extra, used in limits
+    )
+
+
 def used_percent(pool: Pool, state: PoolState) -> int:
     """Return the used part of a pool in percent, by its tightest limit, without open calls."""
     parts = [

@@ -10,21 +10,19 @@ from functools import partial
 from bot.agent.plain import plain
 from bot.agent.sanitizer import stored
 from bot.conversations.access import is_operator, own_scope
-from bot.errors import BadRequestError, NotAllowedError, NotFoundError
+from bot.errors import BadRequestError, LimitReachedError, NotAllowedError
 from bot.events import EventBus, RunSpawned
 from bot.rights.effective import UNLIMITED_RIGHTS, Rights, RightsOf, unlimited
+from bot.spending.pools import Payer
 from bot.subagents import resuming
 from bot.subagents.active import ActiveRuns
 from bot.subagents.cards import Cards
 from bot.subagents.endings import Endings, admitted, wrap
 from bot.subagents.limits import Admission, SubagentSettings, decide
-from bot.subagents.planning import PlannedRun, RunPlanner
+from bot.subagents.planning import PlannedRun, RunPlanner, within_parent
 from bot.subagents.progress import InnerRuns
 from bot.subagents.records import Records
 from bot.subagents.requests import (
-    BUDGET_SOURCE,
-    CALLERS,
-    OWN_WORKSPACE,
     PRIVATE,
     RIGHTS,
     Caller,
@@ -48,7 +46,7 @@ from db import (
     whiteboard,
 )
 from db.database import Database, Transaction
-from db.runs import NewRun, Run
+from db.runs import Run
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +61,15 @@ _BATCH = re.compile(r"(?P<run>[0-9a-f-]{4,36})\+")
 LONGEST_WAIT_SECONDS = 6 * 3600.0
 
 
+#: Returns the refusal of a new run for a payer, read in a transaction; empty for none.
+Exhausted = Callable[[Transaction, Payer], Awaitable[str]]
+
+
+async def unlimited_spending(_: Transaction, __: Payer) -> str:
+    """Return no refusal, where nothing limits spending."""
+    return ""
+
+
 @dataclass(kw_only=True)
 class SubagentManager:
     """Admits runs, and lets their owners resume, message and stop them.
@@ -71,6 +78,7 @@ class SubagentManager:
         settings: The caps on runs.
         work: Executes a run in place, for a delegated task whose caller waits.
         rights: Returns the rights of a user in a place, which narrow the caps.
+        exhausted: Returns the refusal of a new run whose payer has used up a limit, or nothing.
     """
 
     database: Database
@@ -85,6 +93,7 @@ class SubagentManager:
     work: Callable[[str], Awaitable[None]]
     now: Clock
     rights: RightsOf = unlimited
+    exhausted: Exhausted = unlimited_spending
 
     @property
     def longest_wait_seconds(self) -> float:
@@ -112,14 +121,15 @@ class SubagentManager:
         plan = self.planner.within(rights).plan(request, caller, mode=mode)
         async with self.database.admission() as tx:
             if caller.run_id is not None:
-                plan = replace(plan, run=await _within_parent(tx, plan.run, caller.run_id))
+                parent = await runs.get(tx, caller.run_id)
+                plan = replace(plan, run=within_parent(plan.run, parent))
             known = await runs.get(tx, plan.run.id)
             if known is None and mode == "async":
                 # Two delegated tasks are executed by two callers: they are never one run.
                 known = await admission.identical_in_batch(tx, plan.run)
             if known is not None:
                 return await self._again(tx, known, plan)
-            spawned = await self._admit(tx, plan, rights, may_queue=mode == "async")
+            spawned = await self._admit(tx, plan, rights, caller.user, may_queue=mode == "async")
             for key, value in request.whiteboard.items():
                 await whiteboard.write(tx, spawned.run.id, stored(key), stored(value), self.now())
         self._publish(spawned.run, caller.user)
@@ -176,7 +186,7 @@ class SubagentManager:
             known = await runs.get(tx, plan.run.id)
             if known is not None:
                 return await self._again(tx, known, plan)
-            spawned = await self._admit(tx, plan, rights, may_queue=True)
+            spawned = await self._admit(tx, plan, rights, owner.identity, may_queue=True)
             await steps.carry(tx, spawned.run.id, carried, self.now())
             await whiteboard.copy(tx, before.id, spawned.run.id)
             await scratch.copy(tx, before.id, spawned.run.id)
@@ -208,8 +218,17 @@ class SubagentManager:
         return Spawned(run=run, position=position, notes=tuple(plan.notes), new=False)
 
     async def _admit(
-        self, tx: Transaction, plan: PlannedRun, rights: Rights, *, may_queue: bool
+        self,
+        tx: Transaction,
+        plan: PlannedRun,
+        rights: Rights,
+        owner: Identity,
+        *,
+        may_queue: bool,
     ) -> Spawned:
+        payer = Payer(user=owner, place=plan.run.place, work_id=plan.run.id)
+        if refusal := await self.exhausted(tx, payer):
+            raise LimitReachedError(refusal, limit="spending")
         now, settings = self.now(), rights.narrowed(self.settings())
         rate = settings.spawn_rate_limit if may_queue else settings.delegation_rate_limit
         window = now - timedelta(seconds=rate.window_seconds)
@@ -360,38 +379,6 @@ class SubagentManager:
             runs_today=cost_runs,
             people=everyone,
         )
-
-
-async def _within_parent(tx: Transaction, run: NewRun, parent_id: str) -> NewRun:
-    """Restrict a nested run to its parent's tools and to the tokens that its parent has left.
-
-    Raises:
-        NotFoundError: The parent no longer exists or has ended.
-    """
-    parent = await runs.get(tx, parent_id)
-    if parent is None or parent.status.final:
-        raise NotFoundError("The run that asks for this is over.")
-    wanted, allowed = run.allowed_tools, parent.allowed_tools
-    if allowed is not None:
-        wanted = sorted(set(allowed) if wanted is None else set(wanted) & set(allowed))
-    # A nested run inherits its parent's restrictions on actions and on visible files.
-    own, inherited = run.metadata, parent.metadata
-    metadata = {
-        **own,
-        "permissions": [*own.get("permissions", ()), *inherited.get("permissions", ())],
-        OWN_WORKSPACE: bool(own.get(OWN_WORKSPACE) or inherited.get(OWN_WORKSPACE)),
-        CALLERS: [parent.id, *inherited.get(CALLERS, ())],
-    }
-    left = max(100, parent.token_budget - parent.weighted_tokens)
-    if left < run.token_budget:
-        metadata[BUDGET_SOURCE] = "parent"
-    return replace(
-        run,
-        allowed_tools=wanted,
-        blocked_tools=sorted({*run.blocked_tools, *parent.blocked_tools}),
-        metadata=metadata,
-        token_budget=min(left, run.token_budget),
-    )
 
 
 _NOT_BEGUN = {RunStatus.QUEUED, RunStatus.ACCEPTED}

@@ -8,12 +8,13 @@ from bot.agent.permissions import read_rules
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.catalog.agents import ANNOUNCE, PROGRESS, AgentDefinition, Agents, find
-from bot.errors import BadRequestError, NotAllowedError
+from bot.errors import BadRequestError, NotAllowedError, NotFoundError
 from bot.rights.effective import UNLIMITED_RIGHTS, USER, Rights, model_names
 from bot.subagents.limits import SubagentSettings, clamp, spoken
 from bot.subagents.requests import (
     ASKED_MODEL,
     BUDGET_SOURCE,
+    CALLERS,
     CONTINUES,
     NOTIFY,
     NOTIFY_OF_RUN,
@@ -360,3 +361,34 @@ def label_for(label: str, task: str) -> str:
         return given
     words = re.sub(r"\s+", " ", one_line(task, 200)).strip()
     return words if len(words) <= 40 else words[:40].rsplit(" ", 1)[0] + "…"
+
+
+def within_parent(run: NewRun, parent: Run | None) -> NewRun:
+    """Restrict a nested run to its parent's tools and to the tokens that its parent has left.
+
+    Raises:
+        NotFoundError: The parent no longer exists or has ended.
+    """
+    if parent is None or parent.status.final:
+        raise NotFoundError("The run that asks for this is over.")
+    wanted, allowed = run.allowed_tools, parent.allowed_tools
+    if allowed is not None:
+        wanted = sorted(set(allowed) if wanted is None else set(wanted) & set(allowed))
+    # A nested run inherits its parent's restrictions on actions and on visible files.
+    own, inherited = run.metadata, parent.metadata
+    metadata = {
+        **own,
+        "permissions": [*own.get("permissions", ()), *inherited.get("permissions", ())],
+        OWN_WORKSPACE: bool(own.get(OWN_WORKSPACE) or inherited.get(OWN_WORKSPACE)),
+        CALLERS: [parent.id, *inherited.get(CALLERS, ())],
+    }
+    left = max(100, parent.token_budget - parent.weighted_tokens)
+    if left < run.token_budget:
+        metadata[BUDGET_SOURCE] = "parent"
+    return replace(
+        run,
+        allowed_tools=wanted,
+        blocked_tools=sorted({*run.blocked_tools, *parent.blocked_tools}),
+        metadata=metadata,
+        token_budget=min(left, run.token_budget),
+    )

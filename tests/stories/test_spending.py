@@ -170,3 +170,17 @@ async def test_the_limit_of_a_role_is_for_its_members_alone(database_url: str) -
 
     assert "The spending limit of your own work today is reached: $0.5000 of $0.4000" in refused
     assert other == "Hello Bob."
+
+
+async def test_where_a_limit_is_used_up_no_run_begins(database_url: str) -> None:
+    play = Play(main=[answer("Hens.", 96_000)])
+    limits, more = spending(channel={"day": {"usd": 1}}), {"prices": PRICES}
+    async with stage(database_url, play, spending=limits, more_models=more) as it:
+        await it.say(ALICE, "Hello")
+        await replied(it, 1)
+        refused = await it.command(BOB, "/subagents spawn Look around")
+        listed = await it.command(BOB, "/subagents list")
+
+    assert refused.failed
+    assert "The spending limit of this channel today is reached: $0.9600 of $1.00" in refused.text
+    assert "Look around" not in listed.text

@@ -20,6 +20,7 @@ from bot.spending.pools import (
     SpendingGrant,
     SpendingRefusal,
     decide,
+    is_used_up,
     limit_name,
     pools_of,
     refusal_text,
@@ -249,6 +250,22 @@ def test_a_monthly_limit_is_named_by_its_month() -> None:
 )
 def test_the_used_part_is_that_of_the_tightest_limit(amounts: dict[str, int], percent: int) -> None:
     assert used_percent(pool(cost=100, tokens=1_000), state(**amounts)) == percent
+
+
+@pytest.mark.parametrize(
+    ("amounts", "used_up"),
+    [
+        ({"used_cost": 89}, False),
+        ({"used_cost": 90}, True),
+        ({"used_cost": 90, "extra_cost": 10}, False),
+        ({"used_tokens": 900}, True),
+        ({}, False),
+    ],
+)
+def test_a_limit_is_used_up_when_no_call_of_a_run_can_fit(
+    amounts: dict[str, int], *, used_up: bool
+) -> None:
+    assert is_used_up(pool(cost=100, tokens=1_000), state(**amounts)) is used_up
 
 
 def test_the_last_report_may_be_as_long_as_what_is_left_allows() -> None:
