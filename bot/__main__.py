@@ -29,6 +29,7 @@ from bot.console import (
     watch,
 )
 from bot.errors import BadRequestError, BotError, ConfigError
+from bot.settings_console import settings
 from bot.signals import exit_after
 from skills import discovery
 
@@ -273,7 +274,7 @@ def build() -> typer.Typer:
         epilog=f"Start with `{program()} chat`: it needs no key and no configuration.",
     )
     app.callback()(options)
-    for command in (chat, ask, serve, worker, check, migrate, doctor, example):
+    for command in (chat, ask, serve, worker, check, migrate, doctor, example, settings):
         app.command()(command)
     app.command(hidden=True)(config_docs)
     app.add_typer(accounts_console.COMMANDS)

@@ -63,6 +63,7 @@ from bot.net.settings import FetchSettings
 from bot.platforms.base import Outlet
 from bot.rights.settings import RolesSettings
 from bot.running import Bot
+from bot.settings_shown import SettingsReport
 from bot.spending.ledger import Ledger
 from bot.spending.settings import SpendingSettings
 from bot.subagents.active import ActiveRuns, Restarts
@@ -284,6 +285,7 @@ async def open_bot(
                 say=notices.say,
                 now=now,
                 rights=base.directory.rights,
+                report=SettingsReport(current, base.directory),
             ),
             database,
             tasks,

@@ -1,5 +1,7 @@
 """The configuration in force: parts read their settings from it at each use."""
 
+from pathlib import Path
+
 from bot.config.model import Config
 from bot.platforms.catalog import PLATFORMS
 from bot.values import Live, Section
@@ -22,6 +24,12 @@ class LiveConfig:
     def section(self, kind: type[Section]) -> Section:
         """Return the section of this class, as it is now."""
         return self._current().section(kind)
+
+    @property
+    def file(self) -> Path | None:
+        """The watched file; `None` for none."""
+        found: Path | None = getattr(self._current, "file", None)
+        return found if found is not None and found.exists() else None
 
     def direct_messages(self, platform: str) -> str:
         """Return the setting `direct_messages` of a platform."""

@@ -70,6 +70,22 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
     raise ConfigError(_told(file, read.origins, found | read.problems, hidden))
 
 
+def origins(path: Path | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the origin of each key that a usable file or the environment sets, by its name.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
+    file = locate(path, environ)
+    read = _read(file)
+    _complete(read, environ)
+    shown = file.name if file else ""
+    return {
+        problems.name(key): origin if origin.startswith("from ") else f"{shown} {origin}"
+        for key, origin in read.origins.items()
+    }
+
+
 def remarks(path: Path | None, environ: Mapping[str, str]) -> list[str]:
     """Return warnings about plaintext secrets in a usable file, a sentence each, with no secret.
 

@@ -88,6 +88,11 @@ class ConfigWatch:
         """Return the configuration in force."""
         return self._config
 
+    @property
+    def file(self) -> Path | None:
+        """The file; `None` for none."""
+        return self._file
+
     async def run(self, report: Callable[[Reload], Awaitable[None]]) -> None:
         """Look at the file again and again, until cancelled; report each change."""
         while True:

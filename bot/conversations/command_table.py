@@ -13,6 +13,7 @@ from bot.conversations import (
     data_commands,
     pairing,
     run_commands,
+    settings_commands,
     spending_commands,
 )
 from bot.conversations.command_arguments import Argument, ArgumentKind
@@ -293,6 +294,11 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             ),
             handler=chat_commands.grants_,
             changes=bool,
+        ),
+        _of_chat(
+            "settings",
+            "What applies to you here, and where each value comes from",
+            handler=settings_commands.settings,
         ),
         _of_chat(
             "undo",

@@ -100,6 +100,13 @@ class ChatCommand(CommandSpec):
     handler: Callable[[CommandCall], Awaitable[CommandReply]]
 
 
+class DescribesSettings(Protocol):
+    """Describes the settings that apply to users."""
+
+    async def lines(self, user: Identity, place: Place) -> list[str]:
+        """Return lines on the rights of a user in a place, Markdown."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRunner:
     """Carries out commands that users type, click or pick.
@@ -113,6 +120,7 @@ class CommandRunner:
         control: Pauses and stops work for admins.
         say: Sends a text to a place, for all who read there: (place, user, text).
         rights: Returns the rights of a user in a place.
+        report: Describes the settings that apply to users.
     """
 
     tables: Callable[[], CommandTable[ChatCommand]]
@@ -131,6 +139,7 @@ class CommandRunner:
     say: Callable[[Place, Identity, str], None]
     now: Clock
     rights: RightsOf = unlimited
+    report: "DescribesSettings | None" = None
 
     @property
     def table(self) -> CommandTable[ChatCommand]:

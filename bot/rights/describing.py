@@ -1,0 +1,74 @@
+"""Describes the rights of a role in a place, each value with its source (pure)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from bot.agent.permissions import PermissionSettings
+from bot.rights.effective import NOUNS, USER, Kind, Rights
+from bot.rights.roles import rights_of
+from bot.rights.settings import DIRECT, LimitSettings, RolesSettings, names_of
+from bot.subagents.limits import SubagentSettings
+from bot.values import Place
+
+#: Returns the source of a configuration key: a line of the file, a variable, or `default`.
+Origin = Callable[[str], str]
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightsSources:
+    """The settings that rights are made of, and the source of each key.
+
+    Attributes:
+        direct: Returns `direct_messages` of a platform.
+    """
+
+    roles: RolesSettings
+    permissions: PermissionSettings
+    subagents: SubagentSettings
+    direct: Callable[[str], str]
+    origin: Origin
+
+    def described(self, role: str, place: Place) -> list[str]:
+        """Return lines on the rights of a role in a place, Markdown."""
+        rights = rights_of(self.roles, role, place, tuple)
+        key = f"roles.named.{role}" if role in self.roles.named else "roles.default"
+        why = "" if role in self.roles.named or role == USER else ", which has no rights of its own"
+        lines = [f"- role: `{role}`{why} ({self._source(key)})"]
+        for kind in NOUNS:
+            lines += self._lists(kind, rights)
+        lines += [*self._rules(rights), *self._limits(rights)]
+        if DIRECT in names_of(place):
+            source = self._source(f"{place.platform}.direct_messages")
+            lines.append(f"- direct messages: {self.direct(place.platform)} ({source})")
+        return lines
+
+    def _source(self, key: str) -> str:
+        return f"`{key}`, {self.origin(key)}"
+
+    def _lists(self, kind: Kind, rights: Rights) -> Iterator[str]:
+        allowed = [level for level in rights.levels if kind in level.allowed]
+        denied = [level for level in rights.levels if kind in level.denied]
+        if not allowed:
+            yield f"- {kind}: all ({DEFAULT})"
+        for level in allowed:
+            names = ", ".join(f"`{name}`" for name in level.allowed[kind]) or "none"
+            yield f"- {kind}: only {names} ({self._source(f'{level.key}.{kind}')})"
+        for level in denied:
+            names = ", ".join(f"`{name}`" for name in level.denied[kind])
+            yield f"- {kind}: not {names} ({self._source(f'{level.key}.denied_{kind}')})"
+
+    def _rules(self, rights: Rights) -> Iterator[str]:
+        default = self.permissions.default
+        yield f"- calls that change something: {default} ({self._source('permissions.default')})"
+        for rule in self.permissions.permissions.configured.rules:
+            yield f"- rule: `{rule}` ({self._source(f'permissions.rules.{rule.key}')})"
+        for level in rights.levels:
+            for rule in level.rules.rules:
+                yield f"- rule: `{rule}` ({self._source(f'{level.key}.permissions.{rule.key}')})"
+
+    def _limits(self, rights: Rights) -> Iterator[str]:
+        for name in LimitSettings.model_fields:
+            value, key = rights.cap(name, getattr(self.subagents, name), f"subagents.{name}")
+            yield f"- {name}: {value:,g} ({self._source(key)})"

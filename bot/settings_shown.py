@@ -1,0 +1,97 @@
+"""Shows what applies to a user in a place by the configuration alone."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.accounts import account_of
+from bot.config.live import LiveConfig
+from bot.config.loading import origins
+from bot.config.model import Config
+from bot.conversations.access import spelled
+from bot.conversations.inbound import authorise
+from bot.conversations.rights import RightsDirectory
+from bot.errors import BadRequestError, ConfigError, NotAllowedError
+from bot.rights.describing import DEFAULT, RightsSources
+from bot.rights.roles import role_of
+from bot.values import Identity, Place
+
+#: Names of configuration keys → the line of the file, or the variable, that sets them.
+Origins = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsReport:
+    """Describes the settings that apply to users."""
+
+    config: LiveConfig
+    directory: RightsDirectory
+
+    async def lines(self, user: Identity, place: Place) -> list[str]:
+        """Return lines on the rights of a user in a place, Markdown.
+
+        Raises:
+            NotAllowedError: The role depends on the platform, which does not answer.
+        """
+        role = await self.directory.role_of(user, place)
+        try:
+            known = origins(self.config.file, os.environ)
+        except ConfigError:
+            # The file is being replaced: its former content is in force.
+            known = {}
+        return sources_of(self.config, known).described(role, place)
+
+
+def sources_of(config: LiveConfig, known: Origins) -> RightsSources:
+    """Return the settings that rights are made of, with their sources."""
+    now = config()
+
+    def origin(key: str) -> str:
+        # The rules and limits of a level stand below its key.
+        below = (text for name, text in known.items() if name.startswith(f"{key}."))
+        return known.get(key) or next(below, DEFAULT)
+
+    return RightsSources(
+        roles=now.roles,
+        permissions=now.permissions,
+        subagents=now.subagents,
+        direct=config.direct_messages,
+        origin=origin,
+    )
+
+
+def shown(
+    config: Config, file: Path | None, *, place: str, account: str, groups: Sequence[str]
+) -> str:
+    """Return the settings that apply to an account in a place, each with its source.
+
+    Raises:
+        BadRequestError: The place or the account is none.
+    """
+    user, there = account_of(account), place_of(place)
+    role = role_of(config.roles, user, there, groups)
+    try:
+        rights = str(authorise(user, config.access, there))
+    except NotAllowedError:
+        rights = "blocked"
+    live = LiveConfig(config)
+    lines = sources_of(live, origins(file, os.environ)).described(role, there)
+    head = f"What applies to {spelled(user)} in {place}: {rights}"
+    return "\n".join([head, *(line.replace("`", "") for line in lines)])
+
+
+def place_of(typed: str) -> Place:
+    """Return the place of a name such as `slack:T1:C1`.
+
+    Raises:
+        BadRequestError: It is no place.
+    """
+    platform, *parts = typed.split(":")
+    if platform not in {"discord", "slack", "terminal"} or len(parts) > 2:
+        raise BadRequestError(
+            f"{typed[:80]!r} is no place: write discord:SERVER:CHANNEL, slack:WORKSPACE:CHANNEL, "
+            "`discord:` for direct messages, or `terminal:`."
+        )
+    workspace, channel = [*parts, "", ""][:2]
+    return Place(platform, workspace, channel)

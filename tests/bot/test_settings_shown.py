@@ -1,0 +1,105 @@
+"""What applies to a user in a place is shown with the source of each value."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bot.__main__ import build
+from bot.config.loading import load
+from bot.errors import BadRequestError
+from bot.settings_shown import place_of, shown
+from bot.values import Place
+
+FILE = """\
+permissions:
+  rules: {"mail": ask}
+roles:
+  everyone:
+    denied_tools: [shell]
+  places:
+    "discord:70010": {agents: [general]}
+  named:
+    lead: {members: ["discord-role:70010:60010"]}
+    guest:
+      members: ["discord:10001"]
+      tools: []
+      limits: {max_token_budget: 2000}
+      permissions: {"file_*": {ask: lead}}
+discord:
+  direct_messages: paired
+"""
+HERE, GUEST = "discord:70010:80010", "discord:10001"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def lines(file: Path, place: str, account: str, *groups: str) -> list[str]:
+    text = shown(load(file, {}), file, place=place, account=account, groups=groups)
+    return text.splitlines()
+
+
+def test_each_value_has_its_source(file: Path) -> None:
+    found = lines(file, HERE, GUEST)
+
+    assert found == [
+        f"What applies to {GUEST} in {HERE}: user",
+        "- role: guest (roles.named.guest, config.yaml line 10)",
+        "- agents: only general (roles.places.discord:70010.agents, config.yaml line 7)",
+        "- models: all (default)",
+        "- tools: only none (roles.named.guest.tools, config.yaml line 12)",
+        "- tools: not shell (roles.everyone.denied_tools, config.yaml line 5)",
+        "- skills: all (default)",
+        "- calls that change something: allow (permissions.default, default)",
+        "- rule: mail: ask (permissions.rules.mail, config.yaml line 2)",
+        "- rule: file_*: ask:lead (roles.named.guest.permissions.file_*, config.yaml line 14)",
+        "- max_concurrent_per_user: 3 (subagents.max_concurrent_per_user, default)",
+        "- max_queued_per_user: 5 (subagents.max_queued_per_user, default)",
+        "- max_token_budget: 2,000 (roles.named.guest.limits.max_token_budget, "
+        "config.yaml line 13)",
+        "- max_timeout_minutes: 10 (subagents.max_timeout_minutes, default)",
+        "- max_tool_calls_per_run: 25 (subagents.max_tool_calls_per_run, default)",
+        "- max_depth: 1 (subagents.max_depth, default)",
+    ]
+
+
+def test_the_role_is_that_of_the_given_groups_and_place(file: Path) -> None:
+    lead = lines(file, HERE, "discord:10002", "discord-role:70010:60010")
+    direct = lines(file, "discord:", "discord:10002")
+
+    assert lead[1] == "- role: lead (roles.named.lead, config.yaml line 9)"
+    assert "- tools: all (default)" in lead
+    assert direct[1] == "- role: user (roles.default, default)"
+    assert direct[-1] == "- direct messages: paired (discord.direct_messages, config.yaml line 16)"
+
+
+@pytest.mark.parametrize(
+    ("typed", "place"),
+    [
+        ("slack:T10:C10", Place("slack", "T10", "C10")),
+        ("discord:70010", Place("discord", "70010", "")),
+        ("discord:", Place("discord", "", "")),
+    ],
+)
+def test_places_are_named_as_in_the_configuration(typed: str, place: Place) -> None:
+    assert place_of(typed) == place
+
+
+@pytest.mark.parametrize("typed", ["", "here", "irc:x", "slack:T1:C1:1.0"])
+def test_what_is_no_place_is_refused(typed: str) -> None:
+    with pytest.raises(BadRequestError, match="is no place"):
+        place_of(typed)
+
+
+def test_the_command_shows_it(file: Path) -> None:
+    typed = ["settings", "--place", HERE, "--user", GUEST, "--config", str(file)]
+
+    result = CliRunner().invoke(build(), typed)
+
+    assert result.exit_code == 0
+    assert "- role: guest (roles.named.guest, config.yaml line 10)" in result.stdout
