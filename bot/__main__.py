@@ -220,6 +220,18 @@ def doctor(
     raise typer.Exit(any(finding.good is False for finding in findings))
 
 
+def health(config: ConfigFile = None) -> None:
+    """Show the state of the bot that runs: queue, stalled work, deliveries, processes, disk.
+
+    May be done while a bot runs. What its providers answered only the bot itself knows:
+    `/retinue health` there.
+    """
+    settings = prepare(enter(config)[0], quiet=True)
+    from bot import health as state  # noqa: PLC0415
+
+    say(finish(state.of_database(settings), settings))
+
+
 def config_docs() -> None:
     """Write config.example.yaml and docs/config.schema.json anew."""
     from bot.config import example  # noqa: PLC0415
@@ -274,7 +286,8 @@ def build() -> typer.Typer:
         epilog=f"Start with `{program()} chat`: it needs no key and no configuration.",
     )
     app.callback()(options)
-    for command in (chat, ask, serve, worker, check, migrate, doctor, example, settings):
+    commands = (chat, ask, serve, worker, check, migrate, doctor, health, example, settings)
+    for command in commands:
         app.command()(command)
     app.command(hidden=True)(config_docs)
     app.add_typer(accounts_console.COMMANDS)

@@ -16,7 +16,7 @@ from typing import Any
 
 from bot.accounts import personal_copies
 from bot.agent.settings import AgentSettings, AgentsSettings
-from bot.assembly import Foundation, duties_of, manager_of, runner_of, turns_of
+from bot.assembly import Foundation, duties_of, health_of, manager_of, runner_of, turns_of, watch_of
 from bot.catalog.agents import AgentCatalog
 from bot.config.differences import fingerprint
 from bot.config.live import LiveConfig
@@ -281,6 +281,7 @@ async def open_bot(
                 preview=turns.preview,
                 ledger=ledger,
                 control=control,
+                health=health_of(base),
                 events=events,
                 say=notices.say,
                 now=now,
@@ -320,6 +321,8 @@ async def open_bot(
             directory=base.directory,
         )
 
+        watch = watch_of(base, admin_notices, reserve)
+
         # -- regular work
         upkeep = Upkeep(
             database=database,
@@ -345,9 +348,10 @@ async def open_bot(
             tasks=tasks,
             present=present,
             stored_outcome=runner.stored_outcome,
+            on_crashes=watch.on_crashes,
             now=now,
             configuration=lambda: fingerprint(current()),
-            further=duties_of(base, endings),
+            further=duties_of(base, endings, watch),
         )
 
         # -- events to the parts built above

@@ -8,10 +8,13 @@ from bot.agent.permissions import Permissions
 from bot.agent.settings import AgentSettings
 from bot.catalog.agents import AgentCatalog
 from bot.config.live import LiveConfig
+from bot.conversations.admin_notices import AdminNotices
+from bot.conversations.admin_watch import AdminWatch
 from bot.conversations.announcements import Notices
 from bot.conversations.approvals import Approvals
 from bot.conversations.compaction import Compaction
 from bot.conversations.gaps import CatchUpSettings
+from bot.conversations.health import Health
 from bot.conversations.lost_access import LostAccess
 from bot.conversations.place_offers import PlaceOffers
 from bot.conversations.rights import RightsDirectory
@@ -21,7 +24,8 @@ from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Turns
 from bot.conversations.upkeep import Duty
 from bot.conversations.worded_progress import WordedProgress
-from bot.events import EventBus
+from bot.disk import DiskReserve
+from bot.events import EventBus, RunEnded, ServiceLost
 from bot.models.providers import Models
 from bot.platforms.base import Outlet
 from bot.spending.ledger import Ledger
@@ -41,6 +45,7 @@ from bot.tasks import Tasks
 from bot.values import Clock
 from db.database import Database
 from db.steps import StepWriter
+from migrations.version import SCHEMA_VERSION
 from skills.registry import SkillRegistry
 
 
@@ -204,7 +209,9 @@ def turns_of(base: Foundation, approvals: Approvals) -> Turns:
     )
 
 
-def duties_of(base: Foundation, endings: Endings) -> Callable[[], Sequence[Duty]]:
+def duties_of(
+    base: Foundation, endings: Endings, watch: AdminWatch
+) -> Callable[[], Sequence[Duty]]:
     """Return a function that returns the regular work that exists now, that of skills included."""
     worded = WordedProgress(
         database=base.database,
@@ -223,5 +230,29 @@ def duties_of(base: Foundation, endings: Endings) -> Callable[[], Sequence[Duty]
         platforms=list(base.outlets),
         now=base.now,
     )
-    own = (worded.write_due, lost.end_lost)
+    own = (worded.write_due, lost.end_lost, watch.look_at_disks)
     return lambda: [*own, *(work for parts in base.registry.parts for work in parts.periodic)]
+
+
+def health_of(base: Foundation) -> Health:
+    """Return the description of the state of a bot."""
+    config = base.config()
+    return Health(
+        database=base.database,
+        schema=SCHEMA_VERSION,
+        shown=config.database.shown,
+        folders=config.folders,
+        providers=base.models.state,
+        now=base.now,
+    )
+
+
+def watch_of(base: Foundation, notices: AdminNotices, reserve: DiskReserve) -> AdminWatch:
+    """Return the watch that notifies admins of troubles, subscribed to their events."""
+    watch = AdminWatch(
+        notices=notices, database=base.database, tasks=base.tasks, reserve=reserve, now=base.now
+    )
+    base.models.on_refused = watch.on_refused
+    base.events.subscribe(RunEnded, watch.on_run_ended)
+    base.events.subscribe(ServiceLost, watch.on_service_lost)
+    return watch

@@ -89,6 +89,20 @@ class FilesDeleted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceLost(Event):
+    """A service that tools use cannot be reached.
+
+    Attributes:
+        service: Its name for admins.
+    """
+
+    name = "service.lost"
+
+    service: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionSettled(Event):
     """A question of a run was answered, expired, or withdrawn with its run."""
 

@@ -14,6 +14,7 @@ LINES = {
     "bot.config_reports": 2,
     "bot.console": 2,
     "bot.doctor": 2,
+    "bot.health": 2,
     "bot.inventory": 2,
     "bot.processes": 2,
     "bot.prompt_tokens": 2,

@@ -373,6 +373,14 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             (_WHOLE,),
             handler=control_commands.kill,
         ),
+        ChatCommand(
+            (CommandGroup.CHAT,),
+            "health",
+            "How I am: queue, stalled work, deliveries, providers, processes, disk (for operators)",
+            admin=True,
+            operator=True,
+            handler=control_commands.health,
+        ),
         _of_admins(
             "drain",
             "Let this process finish its work and end (operators only)",

@@ -10,6 +10,7 @@ from bot.conversations.access import has_admin_powers, is_operator
 from bot.conversations.command_lines import CommandGroup, CommandSpec, CommandTable
 from bot.conversations.context_preview import ContextPreview
 from bot.conversations.control import Control
+from bot.conversations.health import Health
 from bot.conversations.pause_lines import pause_line
 from bot.conversations.personal_copies import PersonalCopies
 from bot.conversations.run_lines import usage_text
@@ -118,6 +119,7 @@ class CommandRunner:
         copies: Sends copies of everything that is stored about a user.
         preview: Returns the parts of the input that a turn would begin with.
         control: Pauses and stops work for admins.
+        health: Describes the state of the bot.
         say: Sends a text to a place, for all who read there: (place, user, text).
         rights: Returns the rights of a user in a place.
         report: Describes the settings that apply to users.
@@ -135,6 +137,7 @@ class CommandRunner:
     preview: Callable[[Turn], Awaitable[ContextPreview]]
     ledger: Ledger
     control: Control
+    health: Health
     events: EventBus
     say: Callable[[Place, Identity, str], None]
     now: Clock

@@ -1,4 +1,4 @@
-"""Handles the commands by which admins pause, resume, stop and drain."""
+"""Handles the commands by which admins pause, resume, stop and drain, and see the state."""
 
 from bot.conversations.commands import CommandCall
 from bot.conversations.control import Affected
@@ -58,6 +58,11 @@ async def drain(call: CommandCall) -> CommandReply:
     """Let this process finish its work and end."""
     await call.bot.control.drain(call.caller)
     return CommandReply(text=DRAINS)
+
+
+async def health(call: CommandCall) -> CommandReply:
+    """Show the state of the bot."""
+    return CommandReply(text=await call.bot.health.text())
 
 
 def _counted(found: Affected) -> str:

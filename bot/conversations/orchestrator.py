@@ -297,6 +297,13 @@ class Orchestrator:
         caller = Caller(user=user, role=Role.USER, place=place, typed=True)
         return await self.commands.runner.overview(caller)
 
+    def role_of(self, user: Identity, place: Place) -> Role:
+        """Return the rights of a user in a place, which decide the commands that are offered."""
+        try:
+            return authorise(user, self.access(), place)
+        except NotAllowedError:
+            return Role.USER
+
     async def run_choices(
         self, user: Identity, typed: str, *, action: str = ""
     ) -> list[tuple[str, str]]:

@@ -90,6 +90,7 @@ class Upkeep:
         active: The runs at work in this process; `turns` holds the turns.
         present: Returns the user at this process's terminal; `None` without one.
         stored_outcome: Returns the outcome of a run without a worker, by its steps: see `Runner`.
+        on_crashes: Called with the number of processes that ended without being asked to.
         configuration: Returns the fingerprint of the configuration in force.
         further: Returns the duties of other modules, done as often as the sweep.
         platforms: The platforms whose work this process may do.
@@ -114,6 +115,7 @@ class Upkeep:
     now: Clock
     stored_outcome: Callable[[Run, Outcome], Awaitable[Outcome]]
     configuration: Callable[[], str] = str
+    on_crashes: Callable[[int], None] = lambda _: None
     further: Callable[[], Sequence[Duty]] = tuple
     _logged: dict[str, str] = field(default_factory=dict)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
@@ -288,7 +290,7 @@ class Upkeep:
             if not await workers.try_take_over_lock(tx):
                 return
             alive = await self._alive(tx)
-            await workers.count_crashes(tx, alive)
+            crashes = await workers.count_crashes(tx, alive)
             under_way = self.announcements.under_way
             await pools.settle_lost(tx, alive, self.now())
             unsure = await outbox.recover(tx, alive, me=self.worker_id, under_way=under_way)
@@ -297,6 +299,8 @@ class Upkeep:
         self.typed.carry_out_again(commands_left)
         if self.database.is_sqlite:
             left = await self.engine.take_over(alive)
+        if crashes:
+            self.on_crashes(crashes)
         if left:
             log.info("Took over %d pieces of work", len(left))
         if unsure:
@@ -333,7 +337,8 @@ class Upkeep:
             if run.mode == "sync" and silent > most_sync:
                 error = "The turn that asked for it is over."
                 outcome = Outcome(status=RunStatus.FAILED, error=error)
-            elif silent > LOST_AFTER:
+            elif silent > LOST_AFTER and run.worker_id not in others:
+                # One tool of a long run may take hours.
                 outcome = Outcome(status=RunStatus.LOST)
             elif asked and asked < before and run.worker_id not in others:
                 outcome = Outcome(status=RunStatus.CANCELLED)

@@ -14,6 +14,7 @@ from bot.models.base import Model
 from bot.models.catalog import PROVIDERS, ModelChoice, ModelSettings, Provider
 from bot.models.client import SdkModel
 from bot.models.fallback import FallbackModel, Fallbacks
+from bot.models.health import ProviderHealth, WatchedModel
 from bot.models.metered import CountingModel, MeteredModel
 from bot.models.metering import Meter
 from bot.models.prices import Prices
@@ -31,10 +32,15 @@ class _Providers:
         settings: The configuration of the models.
         meter: Reserves an amount for each request; `None` where no limit can apply.
         now: A monotonic clock, in seconds.
+        refused: Called with the provider and the reason when it refuses the account.
     """
 
     def __init__(
-        self, settings: ModelSettings, meter: Meter | None, now: Callable[[], float]
+        self,
+        settings: ModelSettings,
+        meter: Meter | None,
+        now: Callable[[], float],
+        refused: Callable[[str, str], None],
     ) -> None:
         self.settings = settings
         self.prices = settings.price_list
@@ -42,6 +48,7 @@ class _Providers:
         self.sdks: dict[Provider, SdkModel] = {}
         self.patience: dict[Provider, Patience] = {}
         self.models: dict[Provider, Model] = {}
+        self.health: dict[Provider, ProviderHealth] = {}
         for name, adapter in PROVIDERS.items():
             if not settings.section(name).configured:
                 continue
@@ -52,7 +59,8 @@ class _Providers:
                 self.sdks[name] = made
                 self.patience[name] = Patience(settings.retry, made.name, now=now)
                 model = RetryingModel(model, self.patience[name])
-            self.models[name] = model
+            self.health[name] = ProviderHealth(name, refused, now)
+            self.models[name] = WatchedModel(model, self.health[name])
 
 
 class Models:
@@ -62,6 +70,9 @@ class Models:
         settings: Returns the configuration of the models.
         now: A monotonic clock, in seconds.
         meter: Reserves an amount for each request; `None` where no limit can apply.
+
+    Attributes:
+        on_refused: Called with the provider and the reason when it refuses the account.
     """
 
     def __init__(
@@ -73,7 +84,8 @@ class Models:
         self._live = settings
         self.meter = meter
         self._now = now
-        self._opened = _Providers(settings(), meter, now)
+        self.on_refused: Callable[[str, str], None] = lambda *_: None
+        self._opened = _Providers(settings(), meter, now, self._refused)
         #: Those of earlier configurations: requests may still be under way.
         self._earlier: list[_Providers] = []
 
@@ -82,13 +94,20 @@ class Models:
         settings = self._live()
         if settings != self._opened.settings:
             self._earlier.append(self._opened)
-            self._opened = _Providers(settings, self.meter, self._now)
+            self._opened = _Providers(settings, self.meter, self._now, self._refused)
         return self._opened
 
     @property
     def settings(self) -> ModelSettings:
         """The configuration of the models that is in force."""
         return self._live()
+
+    def _refused(self, provider: str, reason: str) -> None:
+        self.on_refused(provider, reason)
+
+    def state(self) -> list[str]:
+        """Return a line about the last outcome of each provider in this process."""
+        return [str(each) for each in self._providers.health.values()]
 
     @property
     def prices(self) -> Prices:

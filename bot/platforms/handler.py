@@ -6,7 +6,7 @@ from typing import Protocol
 from bot.conversations.command_lines import CommandSpec, CommandTable
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.messages import Missed, PastMessage
-from bot.values import Identity, Place
+from bot.values import Identity, Place, Role
 
 
 class InboundHandler(Protocol):
@@ -69,6 +69,9 @@ class InboundHandler(Protocol):
             place: The place of the answer; `None` for a place outside of servers and workspaces.
             admin: As in `Incoming`.
         """
+
+    def role_of(self, user: Identity, place: Place) -> Role:
+        """Return the rights of a user in a place, which decide the commands that are offered."""
 
     async def run_choices(
         self, user: Identity, typed: str, *, action: str = ""

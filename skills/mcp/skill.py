@@ -4,6 +4,7 @@ import os
 from contextlib import AsyncExitStack
 
 from bot.agent.permissions import PermissionSettings
+from bot.events import ServiceLost
 from db.runs import Run
 from skills.base import Skill
 from skills.declaration import BotServices, SkillDeclaration, SkillParts, live_skills
@@ -35,6 +36,9 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
         tasks=services.tasks,
         environ=dict(os.environ),
         save=saving_to(files, services.reserve) if files.is_on else None,
+        lost=lambda name, reason: services.events.publish(
+            ServiceLost(service=f"The MCP server {name}", reason=reason)
+        ),
     )
     settings = services.config.live(PermissionSettings)
     await stack.enter_async_context(servers.running())

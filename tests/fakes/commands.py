@@ -10,6 +10,7 @@ from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import ChatCommand, CommandRunner
 from bot.conversations.context_preview import ContextPreview
 from bot.conversations.control import Control
+from bot.conversations.health import Health
 from bot.conversations.personal_copies import PersonalCopies, SavedCopies
 from bot.conversations.personal_data import PersonalData
 from bot.conversations.undo import Undo
@@ -58,6 +59,14 @@ def command_runner(
             manager=office.manager,
             active_turns=turns,
             events=events,
+            now=office.now,
+        ),
+        health=Health(
+            database=office.database,
+            schema="1",
+            shown="a database",
+            folders=(),
+            providers=lambda: ["scripted: answered 2 s ago"],
             now=office.now,
         ),
         events=events,

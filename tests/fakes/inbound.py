@@ -9,7 +9,7 @@ from bot.conversations.command_table import COMMANDS
 from bot.errors import BotError, DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.messages import Missed, PastMessage
-from bot.values import Identity, Place
+from bot.values import Identity, Place, Role
 from tests.fakes.patience import PATIENCE_SECONDS
 
 STOPS = ("/stop", "/retinue stop")
@@ -58,6 +58,7 @@ class FakeInboundHandler:
         self.chosen_for: list[str] = []
         self.heard: list[Incoming] = []
         self.compared: list[tuple[Place, list[str]]] = []
+        self.roles: dict[Identity, Role] = {}
         self.known_bots: set[str] = set()
         self.whole_channels: set[str] = set()
         self.changes: list[tuple[Place, str | None]] = []
@@ -129,6 +130,10 @@ class FakeInboundHandler:
         self._changed.set()
         self._fail_if_told()
         return CommandReply(text="Not done." if choice == "no" else "Done.")
+
+    def role_of(self, user: Identity, place: Place) -> Role:
+        """Return the role that a test has set."""
+        return self.roles.get(user, Role.USER)
 
     async def run_choices(
         self, user: Identity, typed: str, *, action: str = ""

@@ -125,3 +125,23 @@ async def test_an_admin_pauses_and_resumes_at_the_terminal(sqlite_url: str) -> N
         await it.shows("Your message is kept")
         it.send("/resume all")
         await it.shows("Good evening.")
+
+
+async def test_an_operator_sees_the_state_of_the_bot(chat_way: ChatWay) -> None:
+    async with new_chat(chat_way) as chat, chat.bot(hens(), access=with_admin(chat)):
+        talk = await chat.ask("alice", "Count my hens.")
+        await chat.reads(talk, "Begun.")
+        await chat.gate.held(1)
+        state = await command(chat, "root", "health")
+
+        assert "0 messages and 0 runs wait" in state
+        assert "0 answers and 1 run" in state
+        assert "anthropic: answered" in state
+        assert "Process" in state
+
+
+async def test_an_operator_sees_the_state_at_the_terminal(sqlite_url: str) -> None:
+    access = AccessSettings(admins=("terminal:root",))
+    async with at_terminal(sqlite_url, Play(), name="root", access=access) as it:
+        it.send("/health")
+        await it.shows("Process")

@@ -35,7 +35,7 @@ async def let_time_pass(active: ActiveRuns) -> None:
 
 async def test_a_silent_run_stalls_with_a_report_and_is_announced(chat_way: ChatWay) -> None:
     async with new_chat(chat_way) as chat:
-        name, _ = chat.add_admin_channel("root")
+        name, ops = chat.add_admin_channel("root")
         access = AccessSettings(admins=(chat.account("root"),), admin_channel=(name,))
         async with chat.bot(silent_run(), access=access):
             talk = await chat.ask("alice", "Count my hens.")
@@ -45,6 +45,7 @@ async def test_a_silent_run_stalls_with_a_report_and_is_announced(chat_way: Chat
             await let_time_pass(chat.running.upkeep.active)
             shown = await chat.reads(talk, "Six hens so far.")
 
+            await chat.reads(ops, "“hens”")
             assert "stalled" in shown.text
             assert (await newest_run(chat.running, "Count")).status is RunStatus.STALLED
 

@@ -11,7 +11,7 @@ from bot.conversations.command_lines import GROUPS, CommandGroup, CommandSpec
 from bot.platforms.handler import InboundHandler
 from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.texts import number_of
-from bot.values import short
+from bot.values import Place, Role, short
 
 #: The commands of the terminal itself.
 OWN = {
@@ -46,12 +46,20 @@ class CommandCompleter(Completer):
         for word, meaning in (await self._choices(before, typed)).items():
             yield Completion(word, start_position=-len(typed), display_meta=meaning)
 
+    @property
+    def _role(self) -> Role:
+        """The rights of the user at the prompt."""
+        user = self._state.present
+        if user is None:
+            return Role.USER
+        return self._inbound.role_of(user, Place(user.platform, channel=user.account))
+
     async def _choices(self, before: list[str], typed: str) -> Mapping[str, str]:
-        table = self._inbound.command_table
+        table, role = self._inbound.command_table, self._role
         runs = f"/{CommandGroup.RUNS}"
         match before:
             case []:
-                chat = table.of(CommandGroup.CHAT)
+                chat = [each for each in table.of(CommandGroup.CHAT) if each.is_for(role)]
                 words = {runs: GROUPS[CommandGroup.RUNS]}
                 words |= {f"/{each.name}": each.description for each in chat}
                 return _fitting(words | OWN, typed)
@@ -60,12 +68,13 @@ class CommandCompleter(Completer):
                 asked = self._state.questions_of(user, word.removeprefix("/")) if user else []
                 return _fitting({number_of(item): one_line(item.text) for item in asked}, typed)
             case [only] if only == runs:
-                of_runs = table.of(CommandGroup.RUNS)
+                of_runs = [each for each in table.of(CommandGroup.RUNS) if each.is_for(role)]
                 return _fitting({each.name: each.description for each in of_runs}, typed)
             case [_] | [_, _]:
                 found = table.find(" ".join(before))
-                if found and found.command and not found.words and found.command.arguments:
-                    return await self._values(found.command, typed)
+                known = found.command if found and not found.words else None
+                if known is not None and known.is_for(role) and known.arguments:
+                    return await self._values(known, typed)
         return {}
 
     async def _values(self, command: CommandSpec, typed: str) -> Mapping[str, str]:

@@ -2,7 +2,7 @@
 
 import sqlite3
 from contextlib import closing
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,15 @@ from bot.conversations.retention import Retention
 from bot.conversations.upkeep import OVERDUE, STOP_OVERDUE, SWEEP_SECONDS, Upkeep
 from bot.engine import RARE_POLL_SECONDS
 from bot.platforms.messaging import catch_up, intake
+from bot.subagents.active import ActiveRuns
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
-from bot.values import File, Identity
-from db import conversations, todos
+from bot.subagents.wording import Outcome
+from bot.values import File, Identity, RunStatus
+from db import conversations, todos, workers
 from db import files as stored_files
 from db.database import IDLE_SECONDS, LONGEST_PAUSE_SECONDS, Database, DatabaseSettings
+from db.runs import Run
 from db.sqlite import LOG_BYTES
 from db.tables import files as table
 from db.tables import messages, schedules
@@ -134,3 +137,23 @@ def test_no_wait_for_the_database_is_longer_than_the_time_to_recover() -> None:
     }
 
     assert {name: wait for name, wait in waits.items() if wait >= recovery} == {}
+
+
+async def test_a_run_whose_tool_takes_hours_in_another_process_is_not_lost(
+    database: Database, clock: FakeClock, alice: Identity
+) -> None:
+    stored, duties = Stored(database, clock), upkeep(database, clock, RetentionSettings())
+
+    async def unchanged(_: Run, outcome: Outcome) -> Outcome:
+        return outcome
+
+    duties = replace(duties, active=ActiveRuns(), worker_id="me", stored_outcome=unchanged)
+    run = await stored.run(alice, status="running", worker_id="other", attempt=1)
+    await database.write(workers.start, "other", ["discord"])
+    clock.advance(5 * 3600)
+
+    await duties.release()
+
+    # On SQLite there is one process, so that any other has died.
+    status = RunStatus.LOST if database.is_sqlite else RunStatus.RUNNING
+    assert (await stored.read_run(run.id)).status is status

@@ -9,7 +9,7 @@ from bot.conversations.command_table import COMMANDS
 from bot.platforms.terminal.completion import CommandCompleter
 from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.texts import number_of
-from bot.values import Identity
+from bot.values import Identity, Role
 from tests.bot.platforms.terminal.test_state import Recorder
 from tests.bot.platforms.terminal.things import ALLOW, OPTIONS, RUN, person, question
 from tests.fakes.inbound import FakeInboundHandler
@@ -44,10 +44,27 @@ async def offered(
 async def test_commands_are_offered_from_the_first_slash(inbound: FakeInboundHandler) -> None:
     everything = set(await offered(inbound, "/"))
 
-    commands = {"/subagents", *(f"/{each.name}" for each in COMMANDS.of(CommandGroup.CHAT))}
+    chat = [each for each in COMMANDS.of(CommandGroup.CHAT) if not each.admin]
+    commands = {"/subagents", *(f"/{each.name}" for each in chat)}
     assert everything == commands | {"/quit", "/as", "/yes", "/all", "/always", "/no"}
     assert list(await offered(inbound, "/su")) == ["/subagents"]
     assert await offered(inbound, "hello /su") == {}
+
+
+@pytest.mark.parametrize("role", list(Role))
+async def test_every_command_is_offered_and_in_help_for_those_who_may_use_it_alone(
+    inbound: FakeInboundHandler, role: Role
+) -> None:
+    inbound.roles = {person("alice"): role}
+    offered_here = set(await offered(inbound, "/"))
+    helped = COMMANDS.help("terminal", role)
+
+    for each in COMMANDS.of(CommandGroup.CHAT):
+        assert (f"/{each.name}" in offered_here) is each.is_for(role), each.name
+        if each.groups[0] is CommandGroup.CHAT:
+            assert (f"`/{each.name}" in helped) is each.is_for(role), each.name
+    scopes = set(await offered(inbound, "/pause "))
+    assert scopes == ({"all", "server", "here", "channel", "user"} if role != Role.USER else set())
 
 
 async def test_everything_about_runs_is_offered(inbound: FakeInboundHandler) -> None:

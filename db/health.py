@@ -1,0 +1,100 @@
+"""Queries on the state of a bot: its queue, its processes and what went wrong lately."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import func, select, text
+
+from bot.values import RunStatus
+from db import workers as worker_queries
+from db.database import Transaction
+from db.tables import outbox, subagent_runs, turns, workers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """A process with a recent heartbeat.
+
+    Attributes:
+        configuration: The fingerprint of its configuration; empty if it is unknown.
+        leaving: It was asked to end.
+    """
+
+    id: str
+    platforms: tuple[str, ...]
+    started_at: datetime
+    configuration: str
+    leaving: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Numbers of turns, runs and deliveries.
+
+    Attributes:
+        runs: The number of runs by their status, of the unfinished and of those that ended lately.
+        blocked: Deliveries that have failed for good.
+        pending: Deliveries that are due or wait for their user.
+    """
+
+    queued_turns: int
+    running_turns: int
+    runs: dict[RunStatus, int]
+    blocked: int
+    pending: int
+
+
+async def counts(tx: Transaction, since: datetime) -> Counts:
+    """Return the numbers of now, and of runs that ended since a time."""
+    answering: dict[str, int] = dict(
+        (
+            await tx.execute(
+                select(turns.c.status, func.count())
+                .where(turns.c.status.in_(("queued", "running")))
+                .group_by(turns.c.status)
+            )
+        ).all()
+    )
+    recent = subagent_runs.c.completed_at.is_(None) | (subagent_runs.c.completed_at > since)
+    by_status = await tx.execute(
+        select(subagent_runs.c.status, func.count()).where(recent).group_by(subagent_runs.c.status)
+    )
+    deliveries: dict[str, int] = dict(
+        (
+            await tx.execute(
+                select(outbox.c.status, func.count())
+                .where(outbox.c.status.in_(("blocked", "pending", "sending", "waiting")))
+                .group_by(outbox.c.status)
+            )
+        ).all()
+    )
+    return Counts(
+        queued_turns=answering.get("queued", 0),
+        running_turns=answering.get("running", 0),
+        runs={RunStatus(status): number for status, number in by_status},
+        blocked=deliveries.pop("blocked", 0),
+        pending=sum(deliveries.values()),
+    )
+
+
+async def processes(tx: Transaction, within: timedelta) -> list[Worker]:
+    """Return the processes with a heartbeat within this time, the oldest first."""
+    alive = await worker_queries.alive(tx, within)
+    query = select(workers).where(workers.c.id.in_(alive)).order_by(workers.c.started_at)
+    return [
+        Worker(
+            id=row.id,
+            platforms=tuple(row.platforms),
+            started_at=row.started_at,
+            configuration=row.configuration,
+            leaving=row.leaving_at is not None,
+        )
+        for row in await tx.execute(query)
+    ]
+
+
+async def server_version(tx: Transaction) -> str:
+    """Return the name and version of the database."""
+    if tx.dialect.name == "sqlite":
+        return f"SQLite {await tx.scalar(text('SELECT sqlite_version()'))}"
+    return f"PostgreSQL {await tx.scalar(text('SHOW server_version'))}"
