@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bot.conversations.access import has_admin_powers, is_operator
 from bot.errors import BadRequestError, NotAllowedError
@@ -11,8 +11,8 @@ from bot.subagents.active import ActiveRuns
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, Place
-from db import commands, pauses, runs, turns
-from db.database import Database
+from db import commands, pauses, runs, turns, workers
+from db.database import Database, Transaction
 from db.pauses import EVERYWHERE, Pause
 from db.runs import Run
 from db.turns import Turn
@@ -113,8 +113,23 @@ class Control:
         """
         async with self.database.transaction() as tx:
             await pauses.put(tx, pause)
+            await self._record(tx, "kill" if pause.killed else "pause", pause, caller)
             if last:
                 await commands.apply(tx, caller.command_id, self.now())
+
+    async def _record(self, tx: Transaction, action: str, scope: Pause, caller: Caller) -> None:
+        """Record what an admin did, once for a command that is carried out again."""
+        place = scope.place
+        where = ":".join(filter(None, (place.platform, place.workspace, place.channel))) or "all"
+        await workers.note(
+            tx,
+            user_id=caller.user.key,
+            action=action,
+            subject=where,
+            detail=f"work of {scope.user_id}" if scope.user_id else "",
+            now=self.now(),
+            note_id=caller.command_id,
+        )
 
     async def resume(self, scope: Pause, caller: Caller) -> tuple[bool, list[Pause]]:
         """Lift the pause of a scope, and start what waits.
@@ -131,6 +146,8 @@ class Control:
                 raise NotAllowedError(BY_OPERATOR)
             await commands.apply(tx, caller.command_id, self.now())
             lifted = await pauses.lift(tx, scope.id)
+            if lifted:
+                await self._record(tx, "resume", scope, caller)
             left = await pauses.listed(tx)
             waiting = await turns.waiting_conversations(tx)
         for conversation_id, platform in waiting:
@@ -153,7 +170,7 @@ class Control:
 
         Nothing begins after the pause is committed, so that nothing is left out.
         """
-        await self.pause(scope, caller, last=False)
+        await self.pause(replace(scope, killed=True), caller, last=False)
         affected = await self.affected(scope)
         for run in affected.runs:
             await self.manager.stop_run(run, caller)
@@ -170,6 +187,8 @@ class Control:
         async with self.database.transaction() as tx:
             # Stored first: the next start must not drain again.
             await commands.apply(tx, caller.command_id, self.now())
+            nobody = Pause(paused_by=caller.user.key, created_at=self.now())
+            await self._record(tx, "drain", nobody, caller)
         self.draining.set()
 
 

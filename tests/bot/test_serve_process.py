@@ -68,6 +68,25 @@ async def test_at_sigterm_it_hears_no_more_before_its_answers_are_done(
     assert "goes on with the next start" not in before
 
 
+async def test_drained_by_an_operator_it_finishes_its_answer_and_ends_with_0(
+    fake: FakeDiscord, tmp_path: Path
+) -> None:
+    channel, alice = new_room(fake)
+    root = fake.add_user("root")
+    access = {"access": {"admins": [f"discord:{root.id}"]}}
+
+    async with serving(fake, tmp_path, pace=1, fresh=True, sections=access) as bot:
+        await bot.wrote("Connected to Discord as")
+        message = await fake.say(alice, channel, f"<@{fake.bot.id}> hello")
+        begun = await begins(fake, message)
+        await fake.say(root, fake.dm(root), "!retinue drain")
+        assert await bot.ended() == 0
+
+    assert begun.text().endswith("no language model is connected)_")
+    assert any("finishes its work" in each.text() for each in fake.messages(fake.dm(root)))
+    assert "goes on with the next start" not in "".join(bot.log)
+
+
 async def test_a_second_signal_ends_it_at_once(fake: FakeDiscord, tmp_path: Path) -> None:
     channel, alice = new_room(fake)
 

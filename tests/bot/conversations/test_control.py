@@ -1,17 +1,23 @@
 """The scopes that an admin may control, and the end of a process that is drained."""
 
+from dataclasses import replace
+
 import pytest
+from sqlalchemy import select
 
 from bot.conversations.access import AccessSettings
 from bot.errors import BotError
 from bot.subagents.requests import Caller
-from bot.values import Identity, Place, Role
+from bot.values import Identity, Place, Role, RunStatus
+from db import turns
 from db.database import Database
 from db.pauses import EVERYWHERE
+from db.tables import audit
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.clock import FakeClock
 from tests.fakes.commands import command_runner
 from tests.fakes.office import FakeOffice, limits
+from tests.fakes.stored import Stored
 from tests.stories.stage import ADMIN, ALICE, ROOM, Play, call, stage
 
 ROOT = Identity("discord", "", "1")
@@ -135,3 +141,45 @@ async def test_a_drained_process_finishes_its_work_and_keeps_new_messages(sqlite
     async with stage(sqlite_url, play, access=access) as it:
         assert (await it.outlet.replied()).final == "Later."
         assert not it.bot.draining.is_set()
+
+
+async def test_what_admins_did_is_recorded_once_for_each_command(office: FakeOffice) -> None:
+    control = command_runner(office).control
+    operator = replace(caller(Role.OPERATOR), command_id="c1")
+    again = replace(operator, command_id="c2")
+    scope = control.scope("user discord:66", operator)
+
+    await control.pause(scope, operator)
+    await control.pause(scope, operator)
+    await control.kill(control.scope("here", again), again)
+    await control.resume(scope, replace(operator, command_id="c3"))
+
+    async with office.database.snapshot() as tx:
+        rows = (await tx.execute(select(audit).order_by(audit.c.id))).all()
+    assert [(row.action, row.subject, row.detail) for row in rows] == [
+        ("pause", "all", f"work of {EVE}"),
+        ("kill", "discord:9:8", ""),
+        ("resume", "all", f"work of {EVE}"),
+    ]
+    assert {row.user_id for row in rows} == {ROOT.key}
+
+
+async def test_a_kill_stops_what_is_in_its_scope_alone(
+    office: FakeOffice, clock: FakeClock
+) -> None:
+    stored = Stored(office.database, clock)
+    mine, other = Identity("discord", "", "66"), Identity("discord", "", "77")
+    runs = {status: await stored.run(mine, status=status) for status in ("queued", "running")}
+    untouched = await stored.run(other, status="queued")
+    turn = await stored.turn(mine, conversation := await stored.conversation(mine))
+    await stored.claim_turn(conversation)
+    control, operator = command_runner(office).control, caller(Role.OPERATOR)
+
+    found = await control.kill(control.scope("user discord:66", operator), operator)
+
+    assert (len(found.runs), [each.id for each in found.turns], found.users) == (2, [turn], 1)
+    assert (await stored.read_run(runs["queued"].id)).status is RunStatus.CANCELLED
+    assert (await stored.read_run(runs["running"].id)).cancel_requested_at is not None
+    assert (await stored.read_run(untouched.id)).status is not RunStatus.CANCELLED
+    async with office.database.snapshot() as tx:
+        assert await turns.stop_requested(tx, [turn]) == [turn]
