@@ -25,7 +25,7 @@ from bot.conversations.turns import Turns
 from bot.conversations.upkeep import Duty
 from bot.conversations.worded_progress import WordedProgress
 from bot.disk import DiskReserve
-from bot.events import EventBus, RunEnded, ServiceLost
+from bot.events import EventBus, RunEnded, ServiceTroubled
 from bot.models.providers import Models
 from bot.platforms.base import Outlet
 from bot.spending.ledger import Ledger
@@ -254,5 +254,5 @@ def watch_of(base: Foundation, notices: AdminNotices, reserve: DiskReserve) -> A
     )
     base.models.on_refused = watch.on_refused
     base.events.subscribe(RunEnded, watch.on_run_ended)
-    base.events.subscribe(ServiceLost, watch.on_service_lost)
+    base.events.subscribe(ServiceTroubled, watch.on_service_troubled)
     return watch

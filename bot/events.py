@@ -89,17 +89,17 @@ class FilesDeleted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceLost(Event):
-    """A service that tools use cannot be reached.
+class ServiceTroubled(Event):
+    """A service that tools use cannot be reached, or waits for an admin.
 
     Attributes:
         service: Its name for admins.
     """
 
-    name = "service.lost"
+    name = "service.troubled"
 
     service: str
-    reason: str
+    problem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

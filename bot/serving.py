@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
+from bot.conversations.admin_notices import AdminNotice
 from bot.errors import BotError, ConfigError, PlatformUnreachableError
 from bot.masking import without_secrets
 from bot.platforms.base import Outlet
@@ -222,6 +223,11 @@ class Services:
             await bot.database.write(
                 workers.end_platform, bot.upkeep.worker_id, service.key, reason
             )
+            notice = AdminNotice(
+                key=f"platform {service.key} {bot.upkeep.now().date()}",
+                text=f"{service.name} is not served any more: {reason}",
+            )
+            await bot.orchestrator.notices.announce(notice)
         except (BotError, DBAPIError, OSError) as error:
             log.warning("That %s has ended is not stored: %s", service.name, error)
 

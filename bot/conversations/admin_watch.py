@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from bot.agent.sanitizer import one_line
 from bot.conversations.admin_notices import AdminNotice, AdminNotices
 from bot.disk import DiskFullError, DiskReserve
-from bot.events import RunEnded, ServiceLost
+from bot.events import RunEnded, ServiceTroubled
 from bot.run_texts import counted
 from bot.tasks import Tasks
 from bot.values import Clock, RunStatus, short
@@ -52,12 +52,10 @@ class AdminWatch:
         """Report a provider that refuses the key, the account or a model."""
         self._report(f"provider {provider} {reason}", reason)
 
-    def on_service_lost(self, event: ServiceLost) -> None:
-        """Report a service that cannot be reached."""
-        self._report(
-            f"service {event.service}",
-            f"{event.service} cannot be reached, and is tried again: {one_line(event.reason, 300)}",
-        )
+    def on_service_troubled(self, event: ServiceTroubled) -> None:
+        """Report a problem of a service."""
+        problem = one_line(event.problem, 500)
+        self._report(f"service {event.service} {problem}", f"{event.service}: {problem}")
 
     async def look_at_disks(self) -> None:
         """Report a disk with no more space than its reserve."""

@@ -74,7 +74,7 @@ class McpServer:
     """One server, connected or not.
 
     Attributes:
-        lost: Called with the name and the reason when the connection is lost or refused.
+        troubled: Called with the name and each new problem.
         problem: The reason why it is unusable in full or in part; empty when it is usable.
         waiting: The tools that wait for an admin's approval, by raw name.
         listed: Whether it is connected and has returned its list of tools.
@@ -89,7 +89,7 @@ class McpServer:
     environ: Mapping[str, str]
     pace: McpTimings
     save: Save | None = None
-    lost: Callable[[str, str], None] = lambda *_: None
+    troubled: Callable[[str, str], None] = lambda *_: None
     problem: str = "it is not connected yet"
     waiting: tuple[str, ...] = ()
     listed: bool = False
@@ -137,7 +137,6 @@ class McpServer:
             if reason != self._logged:
                 self._logged = reason
                 log.warning("The MCP server %s is away, it is tried again: %s", self.name, reason)
-                self.lost(self.name, reason)
             # Jitter: many bots must not all reconnect at once.
             await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311
             wait = min(wait * 2, self.pace.longest_wait)
@@ -206,6 +205,7 @@ class McpServer:
         async with self._changed:
             if problem and problem != self.problem:
                 log.warning("The MCP server %s: %s", self.name, problem)
+                self.troubled(self.name, problem)
             self.problem = problem
             self._changed.notify_all()
 
@@ -272,14 +272,14 @@ class McpServers:
         environ: Mapping[str, str],
         pace: McpTimings | None = None,
         save: Save | None = None,
-        lost: Callable[[str, str], None] = lambda *_: None,
+        troubled: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         self.pins = pins
         self._tasks = tasks
         self._pace = pace or McpTimings()
         self.servers: Mapping[str, McpServer] = {
             name: McpServer(
-                name, each, pins, environ=environ, pace=self._pace, save=save, lost=lost
+                name, each, pins, environ=environ, pace=self._pace, save=save, troubled=troubled
             )
             for name, each in settings.servers.items()
             if each.enabled

@@ -4,7 +4,7 @@ import os
 from contextlib import AsyncExitStack
 
 from bot.agent.permissions import PermissionSettings
-from bot.events import ServiceLost
+from bot.events import ServiceTroubled
 from db.runs import Run
 from skills.base import Skill
 from skills.declaration import BotServices, SkillDeclaration, SkillParts, live_skills
@@ -36,8 +36,8 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
         tasks=services.tasks,
         environ=dict(os.environ),
         save=saving_to(files, services.reserve) if files.is_on else None,
-        lost=lambda name, reason: services.events.publish(
-            ServiceLost(service=f"The MCP server {name}", reason=reason)
+        troubled=lambda name, problem: services.events.publish(
+            ServiceTroubled(service=f"The MCP server {name}", problem=problem)
         ),
     )
     settings = services.config.live(PermissionSettings)

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from bot import processes
 from bot.config.model import Config
 from bot.config.reloading import ConfigWatch
+from bot.conversations.access import AccessSettings
 from bot.doctor import examine
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.models.catalog import ModelSettings
@@ -414,6 +415,20 @@ async def test_a_platform_that_is_refused_at_the_start_leaves_the_others_alone(
         findings = [str(each) for each in await examine(configured(sqlite_url))]
 
     assert any("✗ Broken" in line and "Not with this token." in line for line in findings)
+
+
+async def test_admins_are_notified_of_a_platform_that_is_refused(sqlite_url: str) -> None:
+    broken = Stub("broken", failures=[ConfigError("Not with this token.")])
+    fine = Stub("fine")
+    config = configured(sqlite_url)
+    admins = AccessSettings(admins=("fine:root",))
+
+    async with serving(config.model_copy(update={"access": admins}), broken, fine):
+        await fine.outlet.until(lambda: bool(fine.outlet.announcements), "a notice")
+
+    [notice] = fine.outlet.announcements
+    assert notice.owner == Identity("fine", "", "root")
+    assert "broken is not served any more: Not with this token." in notice.text
 
 
 async def test_a_platform_out_of_reach_at_the_start_keeps_nobody_waiting_and_comes_later(

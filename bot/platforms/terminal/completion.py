@@ -73,6 +73,9 @@ class CommandCompleter(Completer):
             case [_] | [_, _]:
                 found = table.find(" ".join(before))
                 known = found.command if found and not found.words else None
+                if found and known is not None and not known.is_for(role):
+                    # A command of users may have the same name.
+                    known = table.get(CommandGroup.RUNS, found.name)
                 if known is not None and known.is_for(role) and known.arguments:
                     return await self._values(known, typed)
         return {}

@@ -8,7 +8,9 @@ from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import ChatCommand, CommandCall
 from bot.platforms.base import CommandReply
 from bot.platforms.discord.registration import payload
-from bot.values import Identity
+from bot.subagents.requests import Caller
+from bot.values import Identity, Place, Role
+from db import users
 from db.database import Database
 from tests.bot.platforms.discord.hearing import town
 from tests.bot.platforms.slack.hearing import listening
@@ -106,3 +108,29 @@ def test_commands_for_admins_are_not_registered_on_discord() -> None:
     hidden = ChatCommand((CommandGroup.CHAT,), "hide", "Hide", handler=greet, admin=True)
 
     assert payload(CommandTable((*table.commands, hidden))) == payload(table)
+
+
+#: Commands whose required arguments are given, so that they can be carried out.
+GIVEN = {"kill": "here", "send": "last hello", "spawn": "Count sheep", "raise": "user"}
+
+
+@pytest.mark.parametrize("command", COMMANDS.commands, ids=lambda each: each.name)
+async def test_every_command_works_in_the_terminal_for_those_who_may_use_it(
+    database: Database, clock: FakeClock, command: ChatCommand
+) -> None:
+    runner = command_runner(FakeOffice(database, limits(), clock))
+    operator = Identity("terminal", "", "root")
+    place = Place("terminal", channel="root")
+    words = GIVEN.get(command.name, "last" if command.run else "")
+    async with database.transaction() as tx:
+        await users.ensure_user(tx, operator, "Root", clock())
+
+    for group in command.groups:
+        line = f"/{group} {command.name} {words}".strip()
+        found = COMMANDS.find(line)
+        reply = await runner.run(line, Caller.of_user(operator, Role.OPERATOR, place))
+
+        assert found is not None
+        assert found.command is command
+        assert "There is no command" not in reply.text
+        assert "is unknown" not in reply.text

@@ -13,7 +13,7 @@ from bot.conversations.admin_watch import AdminWatch
 from bot.conversations.health import Health, disk_lines
 from bot.disk import DiskReserve, DiskSettings
 from bot.errors import ModelRefusedError, ModelUnavailableError
-from bot.events import EventBus, ServiceLost, ended
+from bot.events import EventBus, ServiceTroubled, ended
 from bot.models.base import ModelRequest
 from bot.models.health import ProviderHealth, WatchedModel
 from bot.tasks import Tasks
@@ -168,7 +168,9 @@ async def test_a_trouble_that_lasts_is_reported_once_a_day(
 ) -> None:
     for _ in range(3):
         office.watch.on_refused("anthropic", "It does not accept the key.")
-        office.watch.on_service_lost(ServiceLost(service="The MCP server git", reason="refused"))
+        office.watch.on_service_troubled(
+            ServiceTroubled(service="The MCP server git", problem="refused")
+        )
         await office.tasks.wait_idle(5)
     first = len(await office.texts())
     clock.advance(24 * 3600)

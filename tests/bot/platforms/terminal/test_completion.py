@@ -9,7 +9,7 @@ from bot.conversations.command_table import COMMANDS
 from bot.platforms.terminal.completion import CommandCompleter
 from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.texts import number_of
-from bot.values import Identity, Role
+from bot.values import Identity, Role, short
 from tests.bot.platforms.terminal.test_state import Recorder
 from tests.bot.platforms.terminal.things import ALLOW, OPTIONS, RUN, person, question
 from tests.fakes.inbound import FakeInboundHandler
@@ -65,6 +65,18 @@ async def test_every_command_is_offered_and_in_help_for_those_who_may_use_it_alo
             assert (f"`/{each.name}" in helped) is each.is_for(role), each.name
     scopes = set(await offered(inbound, "/pause "))
     assert scopes == ({"all", "server", "here", "channel", "user"} if role != Role.USER else set())
+
+
+async def test_users_are_offered_runs_where_admins_have_a_command_of_the_same_name(
+    inbound: FakeInboundHandler,
+) -> None:
+    user = set(await offered(inbound, "/resume "))
+    inbound.roles = {person("alice"): Role.OPERATOR}
+    operator = set(await offered(inbound, "/resume "))
+
+    assert short(RUN) in user
+    assert "all" not in user
+    assert "all" in operator
 
 
 async def test_everything_about_runs_is_offered(inbound: FakeInboundHandler) -> None:
