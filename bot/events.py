@@ -1,7 +1,8 @@
 """Typed events, and the bus that passes each event to its subscribers."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
@@ -329,9 +330,21 @@ class EventBus:
         """Call `handler` with every event of this class or a subclass from now on."""
         self._handlers.append((kind, handler))
 
+    @contextmanager
+    def listening(
+        self, kind: type[Published], handler: Callable[[Published], None]
+    ) -> Iterator[None]:
+        """Call `handler` with every event of this class or a subclass during the block."""
+        entry = (kind, handler)
+        self._handlers.append(entry)
+        try:
+            yield
+        finally:
+            self._handlers.remove(entry)
+
     def publish(self, event: Event) -> None:
         """Call the handlers of an event. Must be called after the change is stored, not before."""
-        for kind, handler in self._handlers:
+        for kind, handler in tuple(self._handlers):
             if not isinstance(event, kind):
                 continue
             try:

@@ -38,6 +38,12 @@ def waiting(conversation_id: str, user: str, *, after: str) -> tuple[ColumnEleme
     )
 
 
+async def has_waiting(tx: Transaction, conversation_id: str) -> bool:
+    """Return True if a message waits for the end of the turn at work in a conversation."""
+    waiting = (turns.c.conversation_id == conversation_id, turns.c.status == "queued")
+    return await tx.scalar(select(turns.c.id).where(*waiting).limit(1)) is not None
+
+
 async def unread(tx: Transaction, turn: Turn) -> list[StoredMessage]:
     """Return the messages that wait for a further turn of the same user, oldest first.
 

@@ -1,4 +1,4 @@
-"""The seven tools of the main agent for delegating work to subagents."""
+"""The eight tools of the main agent for delegating work to subagents."""
 
 import json
 from dataclasses import replace
@@ -6,11 +6,13 @@ from functools import partial
 from typing import Annotated
 
 from bot.agent.sanitizer import escape_for_model, one_line
+from bot.events import EventBus
 from bot.run_texts import status_text
 from bot.subagents.limits import SubagentSettings, spoken
 from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller, Run, RunRequest, Spawned
+from bot.subagents.waiting import LONGEST_SECONDS, RunWaits
 from bot.values import Json, short
 from skills.base import (
     Audience,
@@ -28,23 +30,29 @@ from skills.declaration import BotServices, SkillDeclaration
 
 GUIDE = """\
 Handing over work:
-- `delegate_to_subagent` for one to three tool calls whose result you need now. Name exactly the \
-tools it needs.
-- `sessions_spawn` for longer research or analysis: it returns at once. Tell the user that it \
-has started, with its short id. For several independent things, spawn several in one answer.
-- The other `sessions_` tools take a run by its id or a unique beginning of it, its label, `#n` or \
-`last`. Look when the user asks how it is going.
-- When a call is refused, tell the user which limit it was and when to try again."""
+- `delegate_to_subagent` for one to three tool calls whose result you need now.
+- `sessions_spawn` for longer work: it returns at once. Tell the user the short id. For several \
+independent things, spawn several in one answer.
+- The other `sessions_` tools take a run by its id or its beginning, label, `#n` or `last`. Look \
+when the user asks how it is going.
+- When a call is refused, tell the user which limit it was, and when to try again."""
 
 RunId = str
+#: Most characters of a result that a wait shows; `sessions_log` shows all of it.
+MOST_RESULT = 1_000
+#: Time beside the wait itself.
+WAIT_MARGIN_SECONDS = 10.0
 
 
-def build(manager: SubagentManager, records: Records, *, nested: bool = False) -> Skill:
+def build(
+    manager: SubagentManager, records: Records, events: EventBus, *, nested: bool = False
+) -> Skill:
     """Return the skill.
 
     Args:
         manager: Admits and stops runs.
         records: Finds and describes runs.
+        events: Publishes the ends of runs.
         nested: Whether subagents may have these tools too (`subagents.max_depth` above 1).
     """
     tools = (*_starting(manager), *_watching(records), *_steering(manager, records))
@@ -54,6 +62,8 @@ def build(manager: SubagentManager, records: Records, *, nested: bool = False) -
             each if each.needs_confirmation else replace(each, main_agent_only=False)
             for each in tools
         )
+    waits = RunWaits(manager.database, records, events)
+    tools = (*tools, _waiting(waits))
     return Skill(
         name="subagents",
         description="Hands work to subagents and manages their runs.",
@@ -189,6 +199,38 @@ def _watching(records: Records) -> tuple[Tool, ...]:
     return sessions_list, sessions_log, sessions_info
 
 
+def _waiting(waits: RunWaits) -> Tool:
+    @reads_here(
+        main_agent_only=True,
+        foreign=True,
+        private=True,
+        timeout_seconds=LONGEST_SECONDS + WAIT_MARGIN_SECONDS,
+    )
+    async def sessions_wait(
+        context: ToolContext,
+        run_ids: tuple[str, ...] = (),
+        everything: bool = False,  # noqa: FBT001, FBT002 - as the model passes it
+    ) -> str:
+        """Wait up to 60 s until a run, or `everything`, has ended."""
+        outcome = await waits.wait(run_ids, Caller.of(context), everything=everything)
+        if not outcome.runs:
+            return "No runs are going on, so there is nothing to wait for."
+        left = [run for run in outcome.runs if run not in outcome.over]
+        lines = ["A message has arrived; it is shown next."] if outcome.interrupted else []
+        lines += [_waited(run) for run in outcome.over]
+        if left:
+            lines += ["Still going on:", *(_line(run) for run in left)]
+        return "\n".join(lines)
+
+    return sessions_wait
+
+
+def _waited(run: Run) -> str:
+    """Return the line of a run that has ended or asks, and the beginning of its result."""
+    result = escape_for_model(f"  {(run.result or '')[:MOST_RESULT]}".rstrip())
+    return f"{_line(run)}\n{result}" if run.result else _line(run)
+
+
 def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
     async def run_to_stop(context: ToolContext, arguments: Json) -> tuple[Json, str]:
         """Return the one run to stop, so that the user confirms exactly that run."""
@@ -266,7 +308,8 @@ def _configured(services: BotServices) -> Skill | None:
     settings = services.config.section(SubagentSettings)
     if not settings.enabled:
         return None
-    return build(services.manager, services.records, nested=settings.max_depth > 1)
+    nested = settings.max_depth > 1
+    return build(services.manager, services.records, services.events, nested=nested)
 
 
 SKILL = SkillDeclaration(build=_configured)

@@ -76,6 +76,15 @@ class WorkClock:
                 if self.limit is not None:
                     self.limit.reschedule(asyncio.get_running_loop().time() + self.hard_left())
 
+    def lower(self, total: float) -> None:
+        """Lower the seconds that the run may use to this total, if they are more."""
+        if total >= self.total:
+            return
+        self.total = total
+        self._aside = min(self._aside, total * RESERVED_SHARE)
+        if self.limit is not None and self._holders == 0:
+            self.limit.reschedule(asyncio.get_running_loop().time() + self.hard_left())
+
     @property
     def stands_still(self) -> bool:
         """True while the work waits for a user."""

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
 from zoneinfo import ZoneInfo
 
 from bot.agent.activity import Activity
@@ -57,6 +56,7 @@ LEAST_TOKENS = 1_000
 MOST_CALLS, CALL_CHARACTERS = 60, 150
 
 LEFT_OUT = "Calls of the earlier run that are left out above. They were made:\n{calls}"
+CALLS_CAP = "max_tool_calls_per_run"
 FEWER_CALLS = "`{source}` allows {calls} tool calls a run: end your work with what you have."
 LACKED = "It worked without these MCP servers, which were not connected: {servers}."
 
@@ -137,12 +137,14 @@ class RunFactory:
         )
         active.account = RunAccount(progress, TokenBudget(run.token_budget))
         context = self._context(run, owner, active, active.account.budget, questions)
-        rights = partial(self._rights, run, owner, active.account)
+        rights = partial(self._rights, run, owner, active.account, active.clocks[0])
         context = replace(context, caller=replace(context.caller, rights=rights))
         model = self.model_of(run.provider or "", config.model)
         return BaseAgent(config, model, toolbox, context, progress=progress)
 
-    async def _rights(self, run: Run, owner: Identity, account: RunAccount) -> Rights:
+    async def _rights(
+        self, run: Run, owner: Identity, account: RunAccount, clock: WorkClock
+    ) -> Rights:
         """Return the rights of a run: those of its spawn within those of now.
 
         A lower limit counts from the next step, a higher one from the next run.
@@ -152,8 +154,13 @@ class RunFactory:
         """
         rights = Rights.of_json(run.metadata.get(RIGHTS))
         rights = rights.within(await self.rights(owner, run.place))
-        account.budget.lower(int(rights.cap("max_token_budget", run.token_budget)[0]))
-        calls, source = rights.cap("max_tool_calls_per_run", inf)
+        settings = self.settings()
+        account.budget.lower(int(rights.cap("max_token_budget", settings.max_token_budget)[0]))
+        minutes, _ = rights.cap("max_timeout_minutes", settings.max_timeout_minutes)
+        clock.lower(minutes * 60)
+        calls, source = rights.cap(
+            CALLS_CAP, settings.max_tool_calls_per_run, f"subagents.{CALLS_CAP}"
+        )
         if account.progress.tool_calls > calls:
             raise NotAllowedError(FEWER_CALLS.format(source=source, calls=int(calls)))
         return rights

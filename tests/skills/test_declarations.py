@@ -52,6 +52,7 @@ DECLARED = {
     "sessions_info": (HERE, FOREIGN, PRIVATE),
     "sessions_list": (HERE, FOREIGN, PRIVATE),
     "sessions_log": (HERE, FOREIGN, PRIVATE),
+    "sessions_wait": (HERE, FOREIGN, PRIVATE),
     "sessions_send": (ACTS,),
     "sessions_spawn": (OWN,),
     "sessions_stop": (ACTS,),

@@ -100,3 +100,18 @@ async def test_after_a_pause_the_work_is_cut_off_all_the_same() -> None:
     async with asyncio.timeout(10):
         with pytest.raises(TimeoutError):
             await work()
+
+
+async def test_a_lower_limit_counts_for_work_under_way_and_a_higher_one_does_not() -> None:
+    clock = WorkClock(600)
+    async with asyncio.timeout(clock.hard_left()) as clock.limit:
+        clock.lower(900)
+        assert clock.total == 600
+        clock.lower(60)
+        due = clock.limit.when()
+        await asyncio.sleep(0)
+
+    assert clock.total == 60
+    assert due is not None
+    assert due <= asyncio.get_running_loop().time() + 60
+    assert clock.left() < 60
