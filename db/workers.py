@@ -102,13 +102,6 @@ async def read_configuration(
     return not read
 
 
-async def configurations(tx: Transaction, within: timedelta) -> dict[str, str]:
-    """Return the fingerprint of the configuration of each process with a recent heartbeat."""
-    here = set(await alive(tx, within))
-    rows = await tx.execute(select(workers.c.id, workers.c.configuration))
-    return {row.id: row.configuration for row in rows if row.id in here}
-
-
 async def try_take_over_lock(tx: Transaction) -> bool:
     """Return True for only one process at a time: the lock for takeovers, held until the commit."""
     if tx.dialect.name != "postgresql":

@@ -30,12 +30,12 @@ from skills.declaration import BotServices, SkillDeclaration
 
 GUIDE = """\
 Handing over work:
-- `delegate_to_subagent` for one to three tool calls whose result you need now.
+- `delegate_to_subagent` for one to three tool calls whose result you need.
 - `sessions_spawn` for longer work: it returns at once. Tell the user the short id. For several \
 independent things, spawn several in one answer.
 - The other `sessions_` tools take a run by its id or its beginning, label, `#n` or `last`. Look \
-when the user asks how it is going.
-- When a call is refused, tell the user which limit it was, and when to try again."""
+when the user asks for them.
+- When a call is refused, tell the user which limit it was and when to try again."""
 
 RunId = str
 #: Most characters of a result that a wait shows; `sessions_log` shows all of it.

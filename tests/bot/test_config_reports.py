@@ -11,7 +11,6 @@ from bot.config.reloading import Reload
 from bot.config_reports import ConfigReports
 from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices
-from bot.conversations.upkeep import DEAD_AFTER
 from bot.events import EventBus
 from bot.subagents.limits import SubagentSettings
 from db import tables, workers
@@ -66,7 +65,7 @@ async def notices(database: Database) -> list[str]:
 
 async def in_force(database: Database) -> dict[str, str]:
     async with database.snapshot() as tx:
-        return await workers.configurations(tx, DEAD_AFTER)
+        return {each.id: each.configuration for each in await tx.execute(select(tables.workers))}
 
 
 async def test_processes_that_differ_are_seen_until_all_have_followed(
