@@ -22,6 +22,7 @@ SMALL = frozenset(
         "commands",
         "listeners",
         "mcp_pins",
+        "pauses",
         "slack_installs",
         "slack_states",
         "workers",
