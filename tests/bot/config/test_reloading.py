@@ -268,3 +268,17 @@ async def test_a_running_watch_reports_each_change(desk: Desk) -> None:
                 assert desk.secret == secret
     finally:
         running.cancel()
+
+
+async def test_a_key_that_needs_a_restart_keeps_its_value_and_is_reported_once(desk: Desk) -> None:
+    desk.write(OLD, "database: {url: 'sqlite:///elsewhere.db'}\nagent: {name: Rosa}\n")
+    first = await desk.look()
+    desk.write(OLD, "database: {url: 'sqlite:///elsewhere.db'}\nagent: {name: Ada}\n")
+    second = await desk.look()
+
+    assert first is not None
+    assert second is not None
+    assert [each.key for each in first.changes if each.restart] == ["database.url"]
+    assert [each.key for each in second.changes] == ["agent.name"]
+    assert desk.watch().database == Config().database
+    assert desk.watch().agent.name == "Ada"

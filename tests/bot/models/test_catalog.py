@@ -200,3 +200,19 @@ async def test_a_model_that_was_chosen_answers_for_as_long_as_it_may_be_asked_fo
     models: Models, chosen: str, answers: str
 ) -> None:
     assert models.kept(chosen) == answers
+
+
+async def test_changed_settings_count_for_the_next_request_and_not_for_one_under_way() -> None:
+    held = [settings(**BOTH)]
+    async with Models.open(lambda: held[0]) as opened:
+        before, name = opened.for_main("")
+        same, _ = opened.for_main("")
+        held[0] = held[0].model_copy(
+            update={"anthropic": held[0].anthropic.model_copy(update={"main_model": "claude-new"})}
+        )
+        after, new_name = opened.for_main("")
+
+        assert same is before
+        assert after is not before
+        assert (name, new_name) == (held[0].anthropic.__class__().main_model, "claude-new")
+        assert opened.names()[0].endswith("claude-new")
