@@ -157,7 +157,7 @@ class RunFactory:
         settings = self.settings()
         account.budget.lower(int(rights.cap("max_token_budget", settings.max_token_budget)[0]))
         minutes, _ = rights.cap("max_timeout_minutes", settings.max_timeout_minutes)
-        clock.lower(minutes * 60)
+        clock.lower(settings.sync_timeout_seconds if run.mode == "sync" else minutes * 60)
         calls, source = rights.cap(
             CALLS_CAP, settings.max_tool_calls_per_run, f"subagents.{CALLS_CAP}"
         )

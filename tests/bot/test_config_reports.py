@@ -26,7 +26,7 @@ class Process:
     """A process of the bot, with its configuration."""
 
     def __init__(self, database: Database, clock: FakeClock, name: str) -> None:
-        self.config, self.name, self.database = OLD, name, database
+        self.config, self.name, self.database, self.clock = OLD, name, database, clock
         self.current = LiveConfig(lambda: self.config)
         self.reports = ConfigReports(
             database=database,
@@ -51,9 +51,11 @@ class Process:
     async def follow(self, config: Config, content: str) -> None:
         changes = differences(self.config, config)
         self.config = config
+        self.clock.advance(1)
         await self.reports.report(Reload(file=FILE, content=content, changes=changes))
 
     async def refuse(self, content: str) -> None:
+        self.clock.advance(1)
         await self.reports.report(Reload(file=FILE, content=content, error="Line 3 is wrong."))
 
 
@@ -88,10 +90,8 @@ async def test_a_change_and_a_mistake_are_each_reported_by_one_process(
     two = await Process(database, clock, "two").start()
     for each in (one, two):
         await each.follow(NEW, "new")
-    clock.advance(1)
     for each in (two, one):
         await each.refuse("broken")
-    clock.advance(1)
     for each in (one, two):
         await each.follow(OLD, "old")
 
@@ -106,7 +106,6 @@ async def test_a_dead_process_has_reported_nothing(database: Database, clock: Fa
     await one.follow(NEW, "new")
     async with database.transaction() as tx:
         await workers.stop(tx, "one")
-    clock.advance(1)
     two = await Process(database, clock, "two").start()
     await two.follow(NEW, "new")
 

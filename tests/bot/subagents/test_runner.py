@@ -2,21 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 
-from bot.agent.budget import WorkClock
+from bot.agent.budget import TokenBudget, WorkClock
 from bot.agent.messages import Usage
 from bot.agent.permissions import ALL_ALLOWED
+from bot.agent.progress import Progress
 from bot.agent.settings import AgentSettings
 from bot.catalog.agents import AgentDefinition
-from bot.errors import LeftError, ModelError
+from bot.errors import LeftError, ModelError, NotAllowedError
 from bot.events import EventBus
 from bot.models.base import Model
-from bot.subagents.active import ActiveRun, ActiveRuns, Restarts
+from bot.subagents.active import ActiveRun, ActiveRuns, Restarts, RunAccount
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.cards import Cards
 from bot.subagents.limits import SubagentSettings
@@ -265,3 +267,29 @@ async def test_a_delegated_run_pauses_the_clock_of_its_turn(
     await asyncio.wait_for(work, 10)
     assert awaited
     assert clocks[1] is clock
+
+
+async def test_a_lower_cap_of_the_configuration_counts_for_a_run_under_way(
+    setup: RunnerSetup, alice: Identity
+) -> None:
+    run = await setup.run(alice)
+    held = [SubagentSettings()]
+    factory = replace(setup.runner(ScriptedModel()).factory, settings=lambda: held[0])
+    account = RunAccount(Progress(), TokenBudget(50_000))
+    clock = WorkClock(500)
+    await factory._rights(run, alice, account, clock)
+    before = (account.budget.total, clock.total)
+
+    held[0] = SubagentSettings(
+        default_token_budget=9_000,
+        max_token_budget=9_000,
+        default_timeout_minutes=2,
+        max_timeout_minutes=2,
+        max_tool_calls_per_run=3,
+    )
+    account.progress.tool_calls = 4
+
+    with pytest.raises(NotAllowedError, match=r"subagents.max_tool_calls_per_run. allows 3"):
+        await factory._rights(run, alice, account, clock)
+    assert before == (50_000, 500)
+    assert (account.budget.total, clock.total) == (9_000, 120)

@@ -123,7 +123,7 @@ async def test_a_message_that_waits_for_the_turn_ends_the_wait(
     conversation_id = await it.stored.conversation(alice)
     who = model_of(alice, conversation_id=conversation_id)
 
-    async with it.waiting(who, run_id) as task:
+    async with asyncio.timeout(10), it.waiting(who, run_id) as task:
         await it.stored.turn(alice, conversation_id, "Stop digging!")
 
     assert task.result().interrupted
