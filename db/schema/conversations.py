@@ -264,6 +264,7 @@ pairings = Table(
     Column("confirmed_at", UtcDateTime),
     Column("confirmed_by", String(255), nullable=False, server_default=""),
     UniqueConstraint("code"),
+    Index(None, "created_at"),
 )
 
 approvals = Table(

@@ -23,6 +23,7 @@ SMALL = frozenset(
         "listeners",
         "mcp_pins",
         "pauses",
+        "reservations",
         "slack_installs",
         "slack_states",
         "workers",
@@ -46,7 +47,9 @@ async def fill(url: str) -> None:
     then = utc_now() - OLD
     async with Database.open(DatabaseSettings(url=url)) as database:
         await History(database, "over", then).store()
-        await History(database, "gone", then).store(without=frozenset({"notes", "memories"}))
+        await History(database, "gone", then).store(
+            without=frozenset({"notes", "memories", "pairings"})
+        )
         for name, changed in UNFINISHED.items():
             values = dict(changed)
             if "subagent_runs_status" in values:

@@ -84,12 +84,12 @@ def test_every_table_has_one_rule_or_a_reason_to_be_kept() -> None:
 async def test_old_rows_of_every_table_are_deleted_and_young_ones_are_kept(
     database: Database, clock: FakeClock
 ) -> None:
-    await History(database, "old", clock()).store(without=OWN | STAYS)
+    await History(database, "old", clock()).store(without=OWN | STAYS, pairings_confirmed_at=None)
     async with database.transaction() as tx:
         # Processes count by the database's clock.
         await tx.execute(metadata.tables["workers"].delete())
     clock.advance(YEARS)
-    await History(database, "young", clock()).store(without=STAYS)
+    await History(database, "young", clock()).store(without=STAYS, pairings_confirmed_at=None)
     young = dict.fromkeys(set(metadata.tables) - STAYS, 1)
 
     both = await counts(database, clock)
@@ -112,7 +112,7 @@ async def test_processes_without_a_sign_of_life_are_forgotten(
 async def test_a_user_and_a_conversation_stay_while_anything_refers_to_them(
     database: Database, clock: FakeClock
 ) -> None:
-    await History(database, "writer", clock()).store(without=STAYS)
+    await History(database, "writer", clock()).store(without=STAYS, pairings_confirmed_at=None)
     waiting: dict[str, Any] = {"turns_status": "queued", "turns_ended_at": None}
     await History(database, "waiting", clock()).store(without=STAYS | OWN, **waiting)
     going = {"subagent_runs_status": "running", "subagent_runs_completed_at": None}
@@ -131,7 +131,7 @@ async def test_a_user_and_a_conversation_stay_while_anything_refers_to_them(
 async def test_the_result_of_a_deleted_run_goes_with_it(
     database: Database, clock: FakeClock
 ) -> None:
-    await History(database, "h", clock()).store(without=STAYS)
+    await History(database, "h", clock()).store(without=STAYS, pairings_confirmed_at=None)
     clock.advance(2 * 86_400)
     settings = RetentionSettings(runs_days=1, conversations_days=30)
 
@@ -145,7 +145,7 @@ async def test_the_result_of_a_deleted_run_goes_with_it(
 async def test_a_message_older_than_its_file_may_be_is_deleted_with_it(
     database: Database, clock: FakeClock
 ) -> None:
-    await History(database, "h", clock()).store(without=STAYS)
+    await History(database, "h", clock()).store(without=STAYS, pairings_confirmed_at=None)
     clock.advance(2 * 86_400)
     settings = RetentionSettings(conversations_days=1, files_days=30, runs_days=30)
 
