@@ -22,7 +22,7 @@ from bot.spending.pools import (
 )
 from bot.values import Place
 from db import commands as stored
-from db import pools
+from db import pools, workers
 
 #: Most dollars and tokens by which a limit is raised at once.
 MOST_DOLLARS, MOST_TOKENS = 1_000_000, 10**12
@@ -96,6 +96,16 @@ async def raise_limit(call: CommandCall) -> CommandReply:
         states = await pools.raise_limits(
             tx, ids, tokens=raised.tokens, cost=raised.cost, until=until, now=now
         )
+        if states:
+            await workers.note(
+                tx,
+                user_id=caller.user.key,
+                action="raise",
+                subject=ids[0][:255],
+                detail=f"by {raised} until midnight UTC",
+                now=now,
+                note_id=caller.command_id,
+            )
     if not states:
         raise NotFoundError(
             "There is no such limit, or nothing was used of it yet. `/subagents usage` shows the "

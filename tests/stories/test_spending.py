@@ -10,6 +10,7 @@ from bot.rights.settings import RolesSettings
 from bot.spending.settings import SpendingSettings
 from bot.subagents.limits import SubagentSettings
 from bot.values import RunStatus
+from db.tables import audit
 from tests.fakes.anthropic_server import Reply
 from tests.stories.stage import ADMIN, ALICE, BOB, Play, Stage, call, is_run, stage
 
@@ -144,7 +145,9 @@ async def test_an_admin_raises_a_limit_for_today(database_url: str) -> None:
         usage = await it.command(ALICE, "/subagents usage")
         await it.say(ALICE, "And now?")
         second = await replied(it, 2)
+        log = [(row["action"], row["user_id"], row["detail"]) for row in await it.rows(audit)]
 
+    assert log == [("raise", ADMIN.key, "by $1 until midnight UTC")]
     assert mine.failed
     assert "There is no command /raise" in mine.text
     assert "`/retinue raise channel $5`" in wrong.text or "Write the limit" in wrong.text
