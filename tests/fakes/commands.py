@@ -27,6 +27,9 @@ from tests.fakes.bank import Bank
 from tests.fakes.models import FakeModels
 from tests.fakes.office import FakeOffice
 
+#: A folder that cannot be made: who saves copies names one.
+NO_FOLDER = Path("/dev/null/exports")
+
 
 def command_runner(
     office: FakeOffice,
@@ -36,7 +39,7 @@ def command_runner(
     events: EventBus | None = None,
     stores: Sequence[PersonalStore] = (),
     outlets: Mapping[str, Outlet] | None = None,
-    folder: Path = Path("exports"),
+    folder: Path = NO_FOLDER,
     say: Callable[[Place, Identity, str], None] = lambda *_: None,
 ) -> CommandRunner:
     """Return the runner of the built-in commands, and of more."""

@@ -1,5 +1,7 @@
 """A command is declared in one place, from which every platform offers, reads and shows it."""
 
+from pathlib import Path
+
 import pytest
 
 from bot.conversations.command_arguments import Argument
@@ -116,9 +118,9 @@ GIVEN = {"kill": "here", "send": "last hello", "spawn": "Count sheep", "raise": 
 
 @pytest.mark.parametrize("command", COMMANDS.commands, ids=lambda each: each.name)
 async def test_every_command_works_in_the_terminal_for_those_who_may_use_it(
-    database: Database, clock: FakeClock, command: ChatCommand
+    database: Database, clock: FakeClock, tmp_path: Path, command: ChatCommand
 ) -> None:
-    runner = command_runner(FakeOffice(database, limits(), clock))
+    runner = command_runner(FakeOffice(database, limits(), clock), folder=tmp_path)
     operator = Identity("terminal", "", "root")
     place = Place("terminal", channel="root")
     words = GIVEN.get(command.name, "last" if command.run else "")
