@@ -62,6 +62,7 @@ def upkeep(database: Database, name: str, *, now: Clock, monotonic: Callable[[],
         ),
         "now": now,
         "further": (),
+        "on_crashes": lambda _: None,
         "heartbeat": Heartbeat(monotonic),
     }
     return Upkeep(**parts)

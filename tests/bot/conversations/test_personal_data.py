@@ -179,6 +179,7 @@ async def test_a_file_of_a_place_that_another_user_has_sent_too_is_not_deleted_t
 #: Tables with few rows in comparison with those of messages, steps and runs.
 SMALL = {
     "admin_notices",
+    "pairings",
     "pauses",
     "approvals",
     "audit",
