@@ -187,6 +187,7 @@ SMALL = {
     "mcp_pins",
     "participants",
     "run_questions",
+    "standing_grants",
 }
 
 
