@@ -290,6 +290,9 @@ def build() -> typer.Typer:
     for command in commands:
         app.command()(command)
     app.command(hidden=True)(config_docs)
+    app.command()(accounts_console.export_user)
+    app.command()(accounts_console.delete_user)
+    app.command()(accounts_console.hold)
     app.add_typer(accounts_console.COMMANDS)
     for module in discovery.imported("console"):
         app.add_typer(module.COMMANDS)

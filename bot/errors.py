@@ -42,6 +42,10 @@ class BadRequestError(BotError):
     """The request is invalid; the text gives the valid form."""
 
 
+class OnHoldError(BadRequestError):
+    """The user's data is under a legal hold; the text says no more than that it is kept."""
+
+
 class ToolError(BotError):
     """A tool failed; the text gives the model an alternative."""
 

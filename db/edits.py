@@ -8,7 +8,7 @@ from sqlalchemy import func, or_, select
 
 from bot.values import Place
 from db import files as stored_files
-from db import turn_inbox
+from db import holds, turn_inbox
 from db.database import Transaction
 from db.rows import change, is_at, remove
 from db.schema.base import ROUTE
@@ -29,10 +29,15 @@ class Copy:
     place: Place
 
     @property
+    def written_by(self) -> str:
+        """The key of the author's account."""
+        # Before version 0.2, messages had no author and conversations one user.
+        return self.author or self.user_id
+
+    @property
     def files_of(self) -> str:
         """The owner of the workspace for files of the message: see `ToolContext.files_of`."""
-        # Before version 0.2, messages had no author and conversations one user.
-        return self.place.files_key if self.shared else self.author or self.user_id
+        return self.place.files_key if self.shared else self.written_by
 
 
 async def copies(tx: Transaction, place: Place) -> list[Copy]:
@@ -99,21 +104,32 @@ async def held(tx: Transaction, place: Place, *, since: datetime) -> list[HeldMe
     return [HeldMessage(*row) for row in rows]
 
 
-async def rewrite(tx: Transaction, copy: Copy, text: str, *, quotes: bool) -> None:
-    """Store the edited text of a message; `quotes`: it has lines that its author did not write."""
+async def rewrite(tx: Transaction, copy: Copy, text: str, *, quotes: bool, now: datetime) -> None:
+    """Store the edited text of a message; of a user under a hold, the former one is kept apart.
+
+    Args:
+        tx: The transaction.
+        copy: The stored message.
+        text: The new text.
+        quotes: Whether it has lines that its author did not write.
+        now: The time.
+    """
+    await holds.keep(tx, copy.written_by, copy.id, now)
     foreign = {"foreign_content": True} if quotes else {}
     await change(tx, messages, messages.c.id == copy.id, text=text, **foreign)
 
 
-async def delete(tx: Transaction, copy: Copy) -> tuple[tuple[str, str], ...]:
+async def delete(tx: Transaction, copy: Copy, now: datetime) -> tuple[tuple[str, str], ...]:
     """Delete a message with its files, and the turn that waits for it alone.
 
-    A message that a turn has read stays without content, since the turn refers to it.
+    A message that a turn has read stays without content, since the turn refers to it. Of a user
+    under a hold, the content is kept apart.
 
     Returns:
         The names of the files, each with the SHA-256 digest of its content, without those that
         another message of the place has as well.
     """
+    await holds.keep(tx, copy.written_by, copy.id, now)
     held = select(files.c.id, files.c.name, files.c.data).where(files.c.message_id == copy.id)
     deleted = [
         (row.name, hashlib.sha256(row.data).hexdigest())

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import Column, ColumnElement, Table, and_, exists, or_, select
 
 from bot.values import UNFINISHED
-from db import tables
+from db import holds, tables
 from db.database import Transaction
 from db.rows import change, remove
 from db.tables import messages, metadata, outbox, subagent_runs
@@ -91,6 +91,7 @@ async def forget(tx: Transaction, rule: Rule, moment: datetime) -> bool:
     batch = select(*keys).where(rule.time < moment).limit(rule.batch)
     if rule.only is not None:
         batch = batch.where(rule.only)
+    batch = batch.where(*await holds.free(tx, rule.table))
     if rule.table in (tables.steps, tables.step_media):
         # Unfinished turns and runs resume from their steps.
         unfinished = subagent_runs.c.status.in_(UNFINISHED)
@@ -139,7 +140,8 @@ async def forget_unreferenced(tx: Transaction, table: Table, moment: datetime, a
     if table is tables.conversations:
         # The result of a run is stored in its conversation at its end.
         references.append(exists().where(subagent_runs.c.conversation_id == key))
-    old = (key.in_(ids), table.c.created_at < moment, ~or_(*references))
+    free = await holds.free(tx, table)
+    old = (key.in_(ids), table.c.created_at < moment, ~or_(*references), *free)
     # Locked until the commit: a transaction that is about to refer to a row waits, and then finds
     # it deleted.
     found = select(key).where(*old).with_for_update(skip_locked=True)

@@ -29,6 +29,8 @@ from db.schema.runs import (
 from db.schema.service import (
     admin_notices,
     audit,
+    held_copies,
+    holds,
     listeners,
     pauses,
     place_choices,
@@ -54,7 +56,8 @@ from db.schema.skills import (
 
 __all__ = [
     "admin_notices", "approvals", "audit", "changes", "commands", "conversations", "files",
-    "grants", "listeners", "mcp_pins", "memories", "messages", "metadata", "notes", "outbox",
+    "grants", "held_copies", "holds", "listeners", "mcp_pins", "memories", "messages", "metadata",
+    "notes", "outbox",
     "pairings", "participants", "pauses", "place_choices", "pools", "reservations", "run_files",
     "run_messages", "run_questions", "schedule_fires", "schedules", "scratch", "seen_events",
     "sentences", "skill_data", "slack_installs", "slack_states", "standing_grants", "step_media",

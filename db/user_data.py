@@ -30,6 +30,8 @@ from db.tables import (
     conversations,
     files,
     grants,
+    held_copies,
+    holds,
     mcp_pins,
     memories,
     messages,
@@ -141,11 +143,18 @@ def _fires(owner: Owner) -> list[ColumnElement[bool]]:
     return [schedule_fires.c.schedule_id.in_(mine)]
 
 
+#: Actions in the audit log that a user does not read about: of operators on legal holds.
+OF_HOLDS = ("hold", "release hold")
+
+
 def _audit(owner: Owner) -> list[ColumnElement[bool]]:
-    """Return the condition for lines by the user, and for those that name the user's account."""
+    """Return the condition for lines by the user, and for those that name the user's account.
+
+    Lines about legal holds on the user are left out: an export does not show them to the user.
+    """
     named = or_(
         audit.c.user_id == owner.key,
-        audit.c.subject == owner.key,
+        and_(audit.c.subject == owner.key, audit.c.action.not_in(OF_HOLDS)),
         audit.c.detail == owner.key,
         audit.c.detail.endswith(f" {owner.key}", autoescape=True),
     )
@@ -195,6 +204,7 @@ NAMED_ELSEWHERE: Mapping[tuple[str, str], str | None] = {
     ("standing_grants", "granted_by"): "deleted",
     ("run_questions", "answered_by"): None,
     ("pauses", "paused_by"): "deleted",
+    ("holds", "held_by"): "deleted",
 }
 
 #: Tables whose rows about a user are not deleted with the rest, with the reason for the user.
@@ -202,6 +212,13 @@ STAYS = {
     "audit": "records of what admins did, until they are too old (`retention.audit_days`)",
     "mcp_pins": "which admin approved a tool",
     "pauses": "an admin has paused your work, until an admin resumes it",
+}
+
+#: The rows about a user under a legal hold, by table: only an operator's export has them, and no
+#: deletion takes place before the hold is released.
+WITHHELD: Mapping[str, Conditions] = {
+    "holds": _of_user(holds),
+    "held_copies": _of_user(held_copies),
 }
 
 #: Columns that are not exported: a permission of the bot, which expires soon.
@@ -270,7 +287,7 @@ async def rows_of(tx: Transaction, table: Table, owner: Owner) -> AsyncIterator[
     names, keys = [column.name for column in columns], list(table.primary_key)
     # Whole rows are not sorted; a table with several keys is read by its primary key.
     read = keys if len(keys) == 1 else columns
-    for condition in HOLDINGS[table.name](owner):
+    for condition in {**HOLDINGS, **WITHHELD}[table.name](owner):
         found = await tx.stream(select(*read).where(condition).order_by(*keys))
         async for rows in found.partitions(BATCH):
             whole: Iterable[Row[Any]] = rows
@@ -284,10 +301,16 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-async def counts(tx: Transaction, owner: Owner) -> AsyncIterator[tuple[str, int]]:
-    """Yield numbers of rows about a user that a deletion concerns, with the name of their table."""
-    for name, conditions in HOLDINGS.items():
-        for condition in conditions(owner) if name not in STAYS else ():
+#: The tables that a deletion concerns.
+DELETED = tuple(name for name in HOLDINGS if name not in STAYS)
+
+
+async def counts(
+    tx: Transaction, owner: Owner, names: Iterable[str] = DELETED
+) -> AsyncIterator[tuple[str, int]]:
+    """Yield numbers of rows about a user in some tables, with the name of their table."""
+    for name in names:
+        for condition in HOLDINGS[name](owner):
             query = select(func.count()).select_from(metadata.tables[name]).where(condition)
             yield name, await tx.scalar(query) or 0
 

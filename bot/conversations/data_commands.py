@@ -51,8 +51,10 @@ async def forget(call: CommandCall) -> CommandReply:
 
     Raises:
         BadRequestError: The words are unclear, or some work does not end.
+        OnHoldError: The user is under a legal hold.
     """
     words = call.get("whom").lower().split()
+    await call.bot.copies.data.refuse_held(call.caller.user)
     if words in ([], ["me"]):
         return await _preview(call)
     if words != ["me", "yes"]:

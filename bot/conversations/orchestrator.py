@@ -251,14 +251,14 @@ class Orchestrator:
         withdrawn with its message. Where no context is wanted, no edit brings words of others.
         """
         new = None if text is None else _stored_text(text)
-        deleted = []
+        deleted, now = [], self.now()
         async with self.database.transaction() as tx:
             for copy in await edits.copies(tx, place):
                 if new is None:
-                    files = await edits.delete(tx, copy)
+                    files = await edits.delete(tx, copy, now)
                     deleted.append(FilesDeleted(files=files, files_of=copy.files_of))
                 elif self.sharing().reads_above or not copy.overheard:
-                    await edits.rewrite(tx, copy, new, quotes=quotes(new))
+                    await edits.rewrite(tx, copy, new, quotes=quotes(new), now=now)
         for event in deleted:
             if event.files:
                 self.queue.events.publish(event)

@@ -24,7 +24,7 @@ TERMINAL = "terminal"
 _COPY = r"-retinue-(usage-)?\d{4}-\d\d-\d\d(-\d+)?\.(zip|csv)"
 NOT_SENT = (
     "I could not send it to you directly. {reason} Allow direct messages to me, or ask an admin "
-    "for it: `python -m bot user export`."
+    "for it: `python -m bot export-user`."
 )
 
 

@@ -13,15 +13,15 @@ from typing import IO, TypeVar
 
 from bot.conversations.access import spelled
 from bot.conversations.archives import packed
-from bot.errors import BadRequestError
+from bot.errors import BadRequestError, OnHoldError
 from bot.personal import PersonalStore
 from bot.subagents.active import ActiveRuns
 from bot.subagents.limits import SubagentSettings
 from bot.values import Clock, Identity, Json, Live
 from db import commands as stored_commands
 from db import files as stored_files
-from db import user_data, user_deletion
-from db.database import Database
+from db import holds, user_data, user_deletion
+from db.database import Database, Transaction
 from db.tables import metadata
 from db.user_data import Owner, SentFile
 
@@ -50,6 +50,10 @@ LEFT_OUT = "\nLeft out, since they are too large or cannot be read:\n{names}\n"
 STILL_AT_WORK = (
     "Nothing is deleted yet: some of your work is still being stopped. Send it again in a minute."
 )
+ON_HOLD = (
+    "Nothing is deleted: what is stored about you has to be kept for now. Ask those who run this "
+    "bot when it can be deleted."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +76,12 @@ class PersonalData:
     stop_seconds: float = STOP_SECONDS
 
     async def archives(
-        self, user: Identity, *, room: int | None, new: Callable[[], IO[bytes]] = BytesIO
+        self,
+        user: Identity,
+        *,
+        room: int | None,
+        new: Callable[[], IO[bytes]] = BytesIO,
+        withheld: bool = False,
     ) -> AsyncGenerator[IO[bytes], None]:
         """Yield ZIP archives of everything that is stored about a user.
 
@@ -80,6 +89,7 @@ class PersonalData:
             user: The account, of a user or of another author of messages.
             room: Most bytes of an archive; `None` for one archive without a limit.
             new: Opens the file of an archive.
+            withheld: Whether it contains legal holds, and what was kept for them.
         """
         account, time = spelled(user), f"{self.now():%d %B %Y, %H:%M} UTC"
 
@@ -87,18 +97,24 @@ class PersonalData:
             names = LEFT_OUT.format(names="\n".join(left_out)) if left_out else ""
             return ABOUT.format(account=account, time=time) + names
 
-        entries = self._entries(user)
+        entries = self._entries(user, withheld=withheld)
         made = packed(entries, room=room, about=about, new=new, moment=self.now())
         async with aclosing(entries), aclosing(made):
             async for archive in made:
                 yield archive
 
-    async def _entries(self, user: Identity) -> AsyncGenerator[tuple[str, bytes | None], None]:
+    async def _entries(
+        self, user: Identity, *, withheld: bool
+    ) -> AsyncGenerator[tuple[str, bytes | None], None]:
         async with self.database.snapshot() as tx:
             owner = await user_data.owner_of(tx, user.key)
-        for name in user_data.HOLDINGS:
+            kept = list(await tx.execute(holds.contents(user.key))) if withheld else []
+        for name in (*user_data.HOLDINGS, *(user_data.WITHHELD if withheld else ())):
             async for entry in self._tables(name, owner):
                 yield entry
+        for copy_id, file_name in kept:
+            content = await self.database.read(holds.content, copy_id)
+            yield f"held/{copy_id}-{file_name.replace('/', '_')}", content
         sent = await self._sent_files(user)
         for each in sent:
             content = await self._content(each.id)
@@ -164,7 +180,9 @@ class PersonalData:
 
         Raises:
             BadRequestError: Some work does not end in time; nothing is deleted.
+            OnHoldError: The user is under a legal hold.
         """
+        await self.refuse_held(user)
         await self._stop_work(user)
         for each in await self._sent_files(user):
             if each.place is None or await self._others_sent(each.id, user):
@@ -173,6 +191,7 @@ class PersonalData:
                 for store in self.stores:
                     key = each.place.files_key
                     await asyncio.to_thread(store.delete_sent, key, each.name, content)
+        await self.refuse_held(user)
         for store in self.stores:
             await asyncio.to_thread(store.delete, user)
         rates = (self.settings().spawn_rate_limit, self.settings().delegation_rate_limit)
@@ -181,6 +200,7 @@ class PersonalData:
         since = now - max(COUNTED, *windows)
         await self._delete_parts(user, since, now)
         async with self.database.transaction() as tx:
+            await _refuse_held(tx, user)
             await stored_commands.apply(tx, command_id, now)
             owner = await user_data.owner_of(tx, user.key)
             kept = await user_deletion.delete_user(
@@ -188,6 +208,14 @@ class PersonalData:
             )
         log.info("Everything that was stored about a user is deleted")
         return kept
+
+    async def refuse_held(self, user: Identity) -> None:
+        """Raise an error if the user is under a legal hold.
+
+        Raises:
+            OnHoldError: The user is.
+        """
+        await self.database.write(_refuse_held, user)
 
     async def _delete_parts(self, user: Identity, since: datetime, now: datetime) -> None:
         """Delete most rows in transactions so short that no other work waits for them."""
@@ -197,6 +225,7 @@ class PersonalData:
             more = True
             while more:
                 async with self.database.transaction() as tx:
+                    await _refuse_held(tx, user)
                     more = await part(tx)
                 # On SQLite nothing above yields to other tasks.
                 await asyncio.sleep(0)
@@ -219,6 +248,11 @@ class PersonalData:
             if loop.time() > deadline:
                 raise BadRequestError(STILL_AT_WORK)
             await asyncio.sleep(POLL_SECONDS)
+
+
+async def _refuse_held(tx: Transaction, user: Identity) -> None:
+    if await holds.of(tx, user.key):
+        raise OnHoldError(ON_HOLD)
 
 
 def _document(rows: Sequence[Json]) -> bytes:

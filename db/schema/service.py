@@ -1,6 +1,16 @@
 """Tables of processes, platform connections, and audits."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, Table, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    UniqueConstraint,
+    text,
+)
 
 from db.schema.base import metadata, place
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime
@@ -115,6 +125,41 @@ pauses = Table(
     # Only an operator may lift it.
     Column("by_operator", Boolean, nullable=False, server_default=text("false")),
     Column("created_at", UtcDateTime, nullable=False),
+)
+
+# What is stored about their users is not erased: a row each.
+holds = Table(
+    "holds",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("user_id", UserKey, nullable=False),
+    # The account, as it is written in the configuration.
+    Column("shown", String(255), nullable=False),
+    # The name of the case.
+    Column("name", String(100), nullable=False),
+    Column("held_by", UserKey, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    UniqueConstraint("user_id", "name"),
+)
+
+# What users under a hold have edited or deleted meanwhile: a row per message, and per file of it.
+held_copies = Table(
+    "held_copies",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("user_id", UserKey, nullable=False),
+    Column("message_id", String(32), nullable=False),
+    Column("conversation_id", String(32), nullable=False),
+    # The platform's id of the message.
+    Column("reference", String(255), nullable=False, server_default=""),
+    Column("text", Text, nullable=False, server_default=""),
+    Column("quoted", JsonDocument),
+    # Of a file; empty for the message itself.
+    Column("name", String(255), nullable=False, server_default=""),
+    Column("data", LargeBinary),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("erased_at", UtcDateTime, nullable=False),
+    Index(None, "user_id"),
 )
 
 # The tools and agents that every request of a place carries.

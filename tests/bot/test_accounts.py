@@ -1,19 +1,25 @@
-"""`python -m bot user`: an admin exports and deletes what is stored about an account."""
+"""`export-user`, `delete-user`, `hold`: what is stored about an account, for operators."""
 
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
 from sqlalchemy import select
 
 from bot import accounts
+from bot.config.live import LiveConfig
 from bot.config.model import Config
 from bot.errors import BadRequestError, NotFoundError
-from bot.values import ConversationMode, Identity, Place
-from db import conversations, participants
+from bot.values import ConversationMode, File, Identity, Place
+from db import conversations, edits, holds, participants, user_deletion
 from db.conversations import Attribution
-from db.database import Database, DatabaseSettings
+from db.database import Database, DatabaseSettings, Transaction
+from db.files import put_files
+from db.holds import Hold
 from db.tables import audit, messages
+from db.user_data import STAYS
 from db.users import ensure_user
 from skills.files.settings import WorkspaceSettings
 from tests.fakes.clock import FakeClock
@@ -74,6 +80,8 @@ async def test_an_account_is_deleted_after_a_yes_and_the_audit_log_says_by_whom(
     assert before == "I am near"
     assert "Deleted" in done
     assert "audit 1" not in done
+    assert f"audit, 1 row: {STAYS['audit']}" in done
+    assert all(reason in done for reason in accounts.REMAINS)
     async with database.snapshot() as tx:
         (message,) = await tx.execute(select(messages))
         (line,) = await tx.execute(select(audit))
@@ -93,3 +101,99 @@ def test_accounts_are_written_as_in_the_configuration() -> None:
     assert accounts.account_of("discord:22") == BOB
     assert accounts.account_of("slack:T1:U2") == Identity("slack", "T1", "U2")
     assert accounts.account_of("terminal:alice") == Identity("terminal", "", "alice")
+
+
+async def test_a_held_account_is_not_deleted_and_the_operator_reads_by_which_hold(
+    config: Config, database: Database, clock: FakeClock, alice: Identity
+) -> None:
+    await overhear(database, clock, alice)
+
+    placed = await accounts.hold(config, "discord:22", title="Case  7", name="root")
+    again = await accounts.hold(config, "discord:22", title="Case 7", name="root")
+    for yes in (False, True):
+        with pytest.raises(BadRequestError, match=r"discord:22: “Case 7”, since .*terminal::root"):
+            await accounts.delete(config, "discord:22", yes=yes, name="root")
+    listed = await accounts.list_holds(config)
+    released = await accounts.release(config, "discord:22", title="", name="eve")
+    done = await accounts.delete(config, "discord:22", yes=True, name="root")
+
+    assert "is under the legal hold “Case 7”" in placed
+    assert "already" in again
+    assert listed.startswith("discord:22: “Case 7”, since ")
+    assert "is released" in released
+    assert "Deleted" in done
+    async with database.snapshot() as tx:
+        columns = (audit.c.user_id, audit.c.action, audit.c.detail)
+        lines = [tuple(row) for row in await tx.execute(select(*columns).order_by(audit.c.id))]
+    assert lines == [
+        ("terminal::root", "hold", "“Case 7”, on the console"),
+        ("terminal::eve", "release hold", "“Case 7”, on the console"),
+        ("terminal::root", "delete", "on the console"),
+    ]
+    assert await accounts.list_holds(config) == "There is no legal hold."
+
+
+async def test_a_hold_that_is_placed_during_a_deletion_ends_it_and_is_named(
+    config: Config, database: Database, clock: FakeClock, alice: Identity, monkeypatch: Any
+) -> None:
+    await overhear(database, clock, alice)
+    stop_work = user_deletion.stop_work
+
+    async def meanwhile(tx: Transaction, key: str, now: datetime) -> user_deletion.Work:
+        held = {"user_id": key, "shown": "discord:22", "name": "Case 7", "held_by": "x"}
+        await holds.place(tx, Hold(**held, created_at=now))
+        return await stop_work(tx, key, now)
+
+    monkeypatch.setattr(user_deletion, "stop_work", meanwhile)
+
+    with pytest.raises(BadRequestError, match="“Case 7”"):
+        await accounts.delete(config, "discord:22", yes=True, name="root")
+
+    async with database.snapshot() as tx:
+        assert await tx.scalar(select(messages.c.text)) == "I am near"
+
+
+async def test_only_the_export_of_an_operator_has_the_holds_and_what_was_kept_for_them(
+    config: Config, database: Database, clock: FakeClock, alice: Identity, tmp_path: Path
+) -> None:
+    await overhear(database, clock, alice)
+    await accounts.hold(config, "discord:22", title="Case 7", name="root")
+    async with database.transaction() as tx:
+        (copy,) = await edits.copies(tx, Place("discord", "guild", "general", "thread", "7"))
+        await put_files(tx, copy.id, [File("a.txt", "", b"words")], clock())
+        await edits.delete(tx, copy, clock())
+
+    await accounts.export(config, "discord:22", tmp_path / "bob.zip", name="root")
+    data = accounts.personal_copies(LiveConfig(config), database, {}, (), clock).data
+    (own,) = [each async for each in data.archives(BOB, room=None)]
+
+    with ZipFile(tmp_path / "bob.zip") as archive:
+        assert b"Case 7" in archive.read("holds.json")
+        assert b"I am near" in archive.read("held_copies.json")
+        assert [archive.read(each) for each in archive.namelist() if "held/" in each] == [b"words"]
+    own.seek(0)
+    with ZipFile(own) as archive:
+        text = b"".join(archive.read(each) for each in archive.namelist())
+    assert b"near" not in text
+    assert b"Case 7" not in text
+    assert b'"hold' not in text
+
+
+async def test_several_holds_are_released_by_name(config: Config, database: Database) -> None:
+    for title in ("Case 7", "Case 8"):
+        report = await accounts.hold(config, "discord:22", title=title, name="root")
+
+    assert "Nothing is stored about this account yet" in report
+    with pytest.raises(BadRequestError, match="“Case 7”, “Case 8”"):
+        await accounts.release(config, "discord:22", title="", name="root")
+    assert "Still in force on this account: 1 hold." in await accounts.release(
+        config, "discord:22", title="Case 8", name="root"
+    )
+    with pytest.raises(NotFoundError, match="not under the legal hold “Case 9”"):
+        await accounts.release(config, "discord:22", title="Case 9", name="root")
+
+
+@pytest.mark.parametrize("title", ["", " ", "x" * 101, "a\x1b[31m"])
+async def test_a_case_without_a_usable_name_is_refused(config: Config, title: str) -> None:
+    with pytest.raises(BadRequestError, match="Name the case"):
+        await accounts.hold(config, "discord:22", title=title, name="root")

@@ -58,7 +58,7 @@ class Talk:
         """Delete a message; return the owner of the files of each copy, and the files."""
         async with self.database.transaction() as tx:
             copies = await edits.copies(tx, replace(place or self.place, message=text))
-            return [(each.files_of, await edits.delete(tx, each)) for each in copies]
+            return [(each.files_of, await edits.delete(tx, each, self.clock())) for each in copies]
 
     async def texts(self) -> list[str]:
         async with self.database.snapshot() as tx:
@@ -122,7 +122,7 @@ async def test_an_edit_names_the_thread_as_the_channel_that_holds_the_message(ta
     thread = Place("discord", "guild", "thread", message="one")
     async with talk.database.transaction() as tx:
         (copy,) = await edits.copies(tx, thread)
-        await edits.rewrite(tx, copy, "better", quotes=False)
+        await edits.rewrite(tx, copy, "better", quotes=False, now=talk.clock())
 
     assert await talk.texts() == ["better"]
 

@@ -7,8 +7,12 @@ from zipfile import ZipFile
 
 from sqlalchemy import select
 
+from bot.accounts import account_of
 from bot.agent.settings import AgentSettings
+from bot.values import utc_now
+from db import holds
 from db.database import Database
+from db.holds import Hold
 from db.tables import metadata
 from skills.files.settings import WorkspaceSettings
 from skills.settings import OwnSkillsSettings
@@ -126,6 +130,53 @@ async def test_a_user_who_confirms_is_forgotten_and_the_others_are_not(
             assert "My zebra" not in known
             assert "They spoke" not in known
             assert "Foxes" in known
+
+
+async def hold(chat: Chat, user: str) -> str:
+    """Place a legal hold on a user, and return the key of the account."""
+    database, shown = chat.running.database, chat.account(user)
+    key = account_of(shown).key
+    held = Hold(user_id=key, shown=shown, name="Case 7", held_by="root", created_at=utc_now())
+    await database.write(holds.place, held)
+    return key
+
+
+async def test_a_user_under_a_hold_is_not_forgotten_and_reads_nothing_of_the_case(
+    chat_way: ChatWay,
+) -> None:
+    play = Play(main=[Reply(text="Striped."), Reply(text="White."), Reply(text="Gone?")])
+    async with new_chat(chat_way) as chat, chat.bot(play):
+        talk = await chat.ask("alice", "My zebra is striped.")
+        await chat.reads(talk, "Striped.")
+        said = await chat.write("alice", talk, "My horse is white.", mention=True)
+        await chat.reads(talk, "White.")
+        key = await hold(chat, "alice")
+
+        await chat.delete(said)
+        await chat.gone("My horse is white.")
+        answers = [
+            await chat.command("alice", talk, "retinue forget", whom=words)
+            for words in ("me", "me yes")
+        ]
+        await chat.command("alice", talk, "retinue export")
+        copy = str(copy_of(chat, "alice"))
+        left = await stored(chat.running.database)
+        await chat.running.database.write(holds.release, key, "Case 7")
+        done = await chat.command("alice", talk, "retinue forget", whom="me yes")
+
+        for answer in answers:
+            assert answer.private
+            assert "Nothing is deleted: what is stored about you has to be kept" in answer.text
+            assert "Case" not in answer.text
+        assert "zebra" in copy
+        assert "Case 7" not in copy
+        assert "horse" not in copy.replace("White", "")
+        assert "My zebra is striped." in left
+        assert "My horse is white." in left
+        assert "is deleted" in done.text
+        after = await stored(chat.running.database)
+        assert "zebra" not in after
+        assert "horse" not in after
 
 
 async def test_the_terminal_saves_the_copy_in_a_file_and_forgets_its_user(

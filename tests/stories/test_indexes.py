@@ -20,6 +20,7 @@ SMALL = frozenset(
     {
         "alembic_version",
         "commands",
+        "holds",
         "listeners",
         "mcp_pins",
         "pauses",
@@ -29,6 +30,8 @@ SMALL = frozenset(
         "workers",
     }
 )
+#: Under a hold, old rows stay.
+HOLDS = frozenset({"holds", "held_copies"})
 OLD = timedelta(days=400)
 #: Histories of work that is not over, by name.
 UNFINISHED: dict[str, dict[str, Any]] = {
@@ -46,15 +49,15 @@ async def fill(url: str) -> None:
     """Store old rows of every kind, some of them of work that is not over."""
     then = utc_now() - OLD
     async with Database.open(DatabaseSettings(url=url)) as database:
-        await History(database, "over", then).store()
+        await History(database, "over", then).store(without=HOLDS)
         await History(database, "gone", then).store(
-            without=frozenset({"notes", "memories", "pairings"})
+            without=HOLDS | {"notes", "memories", "pairings"}
         )
         for name, changed in UNFINISHED.items():
             values = dict(changed)
             if "subagent_runs_status" in values:
                 values |= {"subagent_runs_completed_at": None, "turns_ended_at": None}
-            await History(database, name, then).store(**values)
+            await History(database, name, then).store(without=HOLDS, **values)
 
 
 async def work(it: Stage) -> None:

@@ -181,6 +181,7 @@ SMALL = {
     "admin_notices",
     "pairings",
     "pauses",
+    "holds",
     "approvals",
     "audit",
     "commands",
