@@ -26,13 +26,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """
     name = metafunc.function.__name__
     module = metafunc.module.__name__.removeprefix("tests.stories.test_")
-    if "chat_way" in metafunc.fixturenames:
+    given = [str(mark.args[0]) for mark in metafunc.definition.iter_markers("parametrize")]
+    if "chat_way" in metafunc.fixturenames and not any("chat_way" in each for each in given):
         transports = ["socket", "http"]
         if module not in BOTH_TRANSPORTS:
             transports = [transports[crc32(name.encode()) % 2]]
         metafunc.parametrize("chat_way", ["discord", *transports], indirect=True)
-    marks = metafunc.definition.iter_markers("parametrize")
-    named = any("database_url" in str(mark.args[0]) for mark in marks)
+    named = any("database_url" in each for each in given)
     if named or "database_url" not in metafunc.fixturenames:
         return
     kinds = ["sqlite", "postgres"]
