@@ -101,7 +101,9 @@ class Service:
             await asyncio.sleep(self.latency_seconds)
         streamed = b'"stream":true' in body or b'"stream": true' in body
         self._number += 1
-        message = _message(self._number, step, received, whole=step >= TOOL_CALLS or streamed)
+        # A turn answers at once; a run calls its tools first.
+        whole = step >= TOOL_CALLS or b"You are a subagent" not in body
+        message = _message(self._number, step, received, whole=whole)
         if streamed:
             return "text/event-stream", _events(message)
         return "application/json", json.dumps(message).encode()
@@ -128,20 +130,24 @@ def _message(number: int, step: int, received: int, *, whole: bool) -> dict[str,
 
 
 def _events(message: dict[str, Any]) -> bytes:
-    text = message["content"][0]["text"]
     start = {**message, "content": [], "stop_reason": None}
-    delta = {"stop_reason": "end_turn", "stop_sequence": None}
-    block = {"type": "text", "text": ""}
-    events: list[dict[str, Any]] = [
-        {"type": "message_start", "message": start},
-        {"type": "content_block_start", "index": 0, "content_block": block},
-        {
-            "type": "content_block_delta",
-            "index": 0,
-            "delta": {"type": "text_delta", "text": text},
-        },
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": delta, "usage": {"output_tokens": OUTPUT_TOKENS}},
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": start}]
+    for index, block in enumerate(message["content"]):
+        empty: dict[str, Any]
+        if block["type"] == "text":
+            empty, delta = {"text": ""}, {"type": "text_delta", "text": block["text"]}
+        else:
+            given = json.dumps(block["input"])
+            empty, delta = {"input": {}}, {"type": "input_json_delta", "partial_json": given}
+        begun = {**block, **empty}
+        events += [
+            {"type": "content_block_start", "index": index, "content_block": begun},
+            {"type": "content_block_delta", "index": index, "delta": delta},
+            {"type": "content_block_stop", "index": index},
+        ]
+    end = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    events += [
+        {"type": "message_delta", "delta": end, "usage": {"output_tokens": OUTPUT_TOKENS}},
         {"type": "message_stop"},
     ]
     return b"".join(

@@ -86,6 +86,7 @@ async def test_a_tool_that_does_not_end_does_not_keep_the_process(
     async with FakeDiscord.open() as fake, FakeAnthropic(play) as model:
         sections = {"skills": {"folders": ["skills"]}}
         alice = fake.add_user("alice")
+        fake.join(fake.add_guild("Farm"), alice)
         async with serving(fake, tmp_path, models=models(model), sections=sections) as bot:
             await bot.wrote("Connected to Discord as")
             await fake.say(alice, fake.dm(alice), "Hang")
@@ -119,6 +120,7 @@ async def test_a_command_that_does_not_end_does_not_keep_the_process_and_ends_wi
     play = Play(main=[call("shell", command=f"trap '' TERM INT; sleep {NAP}"), Reply(text="never")])
     async with FakeDiscord.open() as fake, FakeAnthropic(play) as model:
         alice = fake.add_user("alice")
+        fake.join(fake.add_guild("Farm"), alice)
         async with serving(fake, tmp_path, models=models(model)) as bot:
             await bot.wrote("Connected to Discord as")
             if any("The shell tool is off" in line for line in bot.log):
