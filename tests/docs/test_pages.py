@@ -17,7 +17,13 @@ from bot.conversations.command_lines import CommandGroup
 from bot.conversations.command_table import COMMANDS
 from tests.docs.pages import BOTH, ROOT, Page
 
-WORDY = (*BOTH, Page("skills/README.md"), Page("README.md"), Page("docs/README.md"))
+WORDY = (
+    *BOTH,
+    Page("skills/README.md"),
+    Page("README.md"),
+    Page("docs/README.md"),
+    Page("docs/administration.md"),
+)
 FRAGMENTS = [(page, body) for page in BOTH for body in page.fragments("yaml")]
 
 _SETTING = re.compile(r"([a-z_]+(?:\.[a-z_]+)+)(?::.*)?")
