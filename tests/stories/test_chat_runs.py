@@ -70,7 +70,8 @@ async def test_results_of_one_turn_come_in_one_message_with_one_notification(
     tasks = ("Dig the north field", "Dig the south field")
     play = Play(
         main=[
-            calls(*(("sessions_spawn", {"task": task, "label": task}) for task in tasks)),
+            # One after the other: the order of calls of one answer is not that of their runs.
+            *(call("sessions_spawn", task=task, label=task) for task in tasks),
             Reply(text="Started both."),
         ],
         runs={

@@ -140,6 +140,7 @@ for number in range(2000):
 """)
 UNLINKED = python("""\
 import os
+import time
 held = []
 for number in range(200):
     held.append(open("hidden", "wb"))
@@ -148,6 +149,8 @@ for number in range(200):
         os.posix_fallocate(held[-1].fileno(), 0, 4_000_000)
     except OSError:
         pass
+# What it holds is gone when it ends.
+time.sleep(0.3)
 """)
 HIDDEN = python("""\
 import os
