@@ -262,13 +262,19 @@ def _slack_text(text: str, *, links: bool) -> str:
     pieces: list[str] = []
     # Without its brackets an address ends at a space or at punctuation.
     bracketed = False
+    # Slack pairs an unpaired backtick across lines: what follows may be part of another label.
+    certain = True
     for part in _spelled(text, links=links, in_labels=True):
         before = pieces[-1] if pieces else ""
+        certain = certain and part.kind is not MarkupKind.STRAY
         match part.kind:
+            case MarkupKind.CODE if not certain:
+                piece = f"{part.ticks}{part.text.replace('](', '] (')}{part.ticks}"
             case MarkupKind.CODE:
                 piece = f"{part.ticks}{unmasked(part.text)}{part.ticks}"
             case MarkupKind.LINK:
-                piece = f"[{_SLACK_PING.sub('@ ', part.label)}]({part.url})"
+                label = _SLACK_PING.sub("@ ", part.label)
+                piece = f"[{label}]{'' if certain else ' '}({part.url})"
             case MarkupKind.MASKS:
                 piece = "] ("
             case MarkupKind.REFERENCE:
