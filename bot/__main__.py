@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from bot import accounts_console
+from bot.audit_console import audit
 from bot.config.model import Config
 from bot.console import (
     ConfigFile,
@@ -293,6 +294,7 @@ def build() -> typer.Typer:
     app.command()(accounts_console.export_user)
     app.command()(accounts_console.delete_user)
     app.command()(accounts_console.hold)
+    app.command()(audit)
     app.add_typer(accounts_console.COMMANDS)
     for module in discovery.imported("console"):
         app.add_typer(module.COMMANDS)

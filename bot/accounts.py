@@ -21,7 +21,8 @@ from bot.run_texts import counted
 from bot.subagents.active import ActiveRuns
 from bot.subagents.limits import SubagentSettings
 from bot.values import Clock, Identity, utc_now
-from db import holds, user_data, workers
+from db import audit, holds, user_data, workers
+from db.audit import CONSOLE, AuditEntry
 from db.database import Database, Transaction
 from db.holds import Hold
 from migrations.run import opened_beside
@@ -34,6 +35,7 @@ REMAINS = (
     "messages on the platforms, with results announced in places: delete them there",
     "copies in the workspaces, notes and memories of other users: it is theirs",
     "amounts of spending limits, under a pseudonym: until each limit resets",
+    "the audit log: times, actions, hashes and pseudonyms of what concerned the account",
     "backups of the database and of the data folder, and the log: until you delete them",
     "what model providers, search and MCP servers received: as long as their terms say",
 )
@@ -101,7 +103,8 @@ async def export(config: Config, account: str, file: Path, *, name: str) -> str:
     user = account_of(account)
     async with opened_beside(config.database) as database:
         data = await _found(config, database, user)
-        await _audit(data, "export", user, name)
+        async with data.database.transaction() as tx:
+            await _note(tx, "export", user, name, "", data.now())
         try:
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -143,9 +146,8 @@ async def delete(config: Config, account: str, *, yes: bool, name: str) -> str:
                 f"Stored about {spelled(user)}: {counts}; and {FILES}.\n"
                 f"To delete it for good: python -m bot delete-user {account} --yes"
             )
-        await _audit(data, "delete", user, name)
         try:
-            kept = await data.delete(user)
+            kept = await data.delete(user, by=_operator(name).key)
         except OnHoldError:
             # It was placed meanwhile.
             await _refuse_held(data, user)
@@ -318,20 +320,16 @@ def _operator(name: str) -> Identity:
     return Identity("terminal", "", name)
 
 
-async def _audit(data: PersonalData, action: str, user: Identity, name: str) -> None:
-    async with data.database.transaction() as tx:
-        await _note(tx, action, user, name, "", data.now())
-
-
 async def _note(
     tx: Transaction, action: str, user: Identity, name: str, what: str, now: datetime
 ) -> None:
     """Record an action of an operator on an account in the audit log."""
-    await workers.note(
-        tx,
-        user_id=_operator(name).key,
+    entry = AuditEntry(
+        actor=_operator(name).key,
         action=action,
-        subject=user.key,
-        detail=f"“{what}”, on the console" if what else "on the console",
-        now=now,
+        owner=user.key,
+        place=CONSOLE,
+        effect=what,
+        created_at=now,
     )
+    await audit.record(tx, entry)

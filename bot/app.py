@@ -16,7 +16,17 @@ from typing import Any
 
 from bot.accounts import personal_copies
 from bot.agent.settings import AgentSettings, AgentsSettings
-from bot.assembly import Foundation, duties_of, health_of, manager_of, runner_of, turns_of, watch_of
+from bot.assembly import (
+    Foundation,
+    directory_of,
+    duties_of,
+    health_of,
+    manager_of,
+    runner_of,
+    turns_of,
+    undo_of,
+    watch_of,
+)
 from bot.catalog.agents import AgentCatalog
 from bot.config.differences import fingerprint
 from bot.config.live import LiveConfig
@@ -27,6 +37,8 @@ from bot.conversations.admin_notices import AdminNotices
 from bot.conversations.announcements import Announcements, Notices
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
+from bot.conversations.audit import AuditKeys, AuditLog
+from bot.conversations.audit_settings import AuditSettings
 from bot.conversations.command_lines import CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import CommandRunner
@@ -37,13 +49,10 @@ from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
-from bot.conversations.pairing import Pairings
 from bot.conversations.progress_notices import ProgressNotices
 from bot.conversations.retention import Retention
-from bot.conversations.rights import Memberships, RightsDirectory
 from bot.conversations.sharing import ConversationSettings
 from bot.conversations.spending_notices import SpendingNotices
-from bot.conversations.undo import Undo
 from bot.conversations.upkeep import Upkeep
 from bot.disk import DiskReserve, DiskSettings
 from bot.engine import Engine
@@ -61,7 +70,6 @@ from bot.models.catalog import ModelSettings
 from bot.models.providers import Models
 from bot.net.settings import FetchSettings
 from bot.platforms.base import Outlet
-from bot.rights.settings import RolesSettings
 from bot.running import Bot
 from bot.settings_shown import SettingsReport
 from bot.spending.ledger import Ledger
@@ -141,16 +149,7 @@ async def open_bot(
             now=now,
         )
         registry = SkillRegistry()
-        directory = RightsDirectory(
-            settings=current.live(RolesSettings),
-            memberships=Memberships(outlets, now),
-            expand=registry.expand,
-            access=current.live(AccessSettings),
-            direct=current.direct_messages,
-            pairings=Pairings(database, now),
-            database=database,
-            now=now,
-        )
+        directory = directory_of(current, outlets, registry, database, now)
         ledger = Ledger(
             database=database,
             settings=current.live(SpendingSettings),
@@ -169,6 +168,12 @@ async def open_bot(
             partial(tasks.later, name="show a run card"),
         )
         records = Records(database, now)
+        audit_log = AuditLog(
+            database=database,
+            keys=AuditKeys(current.live(AuditSettings), Path(start.skills.data_folder).parent),
+            now=now,
+            tell=admin_notices.announce,
+        )
 
         base = Foundation(
             config=current,
@@ -267,14 +272,7 @@ async def open_bot(
                 agents=agents,
                 models=models,
                 turns=active_turns,
-                undo=Undo(
-                    database=database,
-                    restorers=lambda: {
-                        each.kind: each for parts in registry.parts for each in parts.restorers
-                    },
-                    stores=lambda: [each.changes for each in registry.parts if each.changes],
-                    now=now,
-                ),
+                undo=undo_of(base),
                 copies=personal_copies(
                     current, database, outlets, (active_runs, active_turns), now
                 ),
@@ -282,6 +280,7 @@ async def open_bot(
                 ledger=ledger,
                 control=control,
                 health=health_of(base),
+                audit=audit_log,
                 events=events,
                 say=notices.say,
                 now=now,
@@ -321,9 +320,8 @@ async def open_bot(
             directory=base.directory,
         )
 
-        watch = watch_of(base, admin_notices, reserve)
-
         # -- regular work
+        watch = watch_of(base, admin_notices, reserve)
         upkeep = Upkeep(
             database=database,
             engine=engine,
@@ -351,7 +349,7 @@ async def open_bot(
             on_crashes=watch.on_crashes,
             now=now,
             configuration=lambda: fingerprint(current()),
-            further=duties_of(base, endings, watch),
+            further=duties_of(base, endings, watch, audit_log),
         )
 
         # -- events to the parts built above

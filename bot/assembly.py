@@ -8,26 +8,31 @@ from bot.agent.permissions import Permissions
 from bot.agent.settings import AgentSettings
 from bot.catalog.agents import AgentCatalog
 from bot.config.live import LiveConfig
+from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices
 from bot.conversations.admin_watch import AdminWatch
 from bot.conversations.announcements import Notices
 from bot.conversations.approvals import Approvals
+from bot.conversations.audit import AuditLog
 from bot.conversations.compaction import Compaction
 from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.health import Health
 from bot.conversations.lost_access import LostAccess
+from bot.conversations.pairing import Pairings
 from bot.conversations.place_offers import PlaceOffers
-from bot.conversations.rights import RightsDirectory
+from bot.conversations.rights import Memberships, RightsDirectory
 from bot.conversations.sharing import ConversationSettings
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Turns
+from bot.conversations.undo import Undo
 from bot.conversations.upkeep import Duty
 from bot.conversations.worded_progress import WordedProgress
 from bot.disk import DiskReserve
 from bot.events import EventBus, RunEnded, ServiceTroubled
 from bot.models.providers import Models
 from bot.platforms.base import Outlet
+from bot.rights.settings import RolesSettings
 from bot.spending.ledger import Ledger
 from bot.subagents.active import ActiveRuns, Restarts
 from bot.subagents.asking import OwnerQuestions
@@ -83,6 +88,26 @@ class Foundation:
     def permissions(self) -> Permissions:
         """Return the permissions of the configuration in force."""
         return self.config().permissions.permissions
+
+
+def directory_of(
+    config: LiveConfig,
+    outlets: Mapping[str, Outlet],
+    registry: SkillRegistry,
+    database: Database,
+    now: Clock,
+) -> RightsDirectory:
+    """Return the part that finds the roles and rights of users."""
+    return RightsDirectory(
+        settings=config.live(RolesSettings),
+        memberships=Memberships(outlets, now),
+        expand=registry.expand,
+        access=config.live(AccessSettings),
+        direct=config.direct_messages,
+        pairings=Pairings(database, now),
+        database=database,
+        now=now,
+    )
 
 
 def runner_of(base: Foundation, endings: Endings, cards: Cards) -> Runner:
@@ -210,7 +235,7 @@ def turns_of(base: Foundation, approvals: Approvals) -> Turns:
 
 
 def duties_of(
-    base: Foundation, endings: Endings, watch: AdminWatch
+    base: Foundation, endings: Endings, watch: AdminWatch, audit: AuditLog
 ) -> Callable[[], Sequence[Duty]]:
     """Return a function that returns the regular work that exists now, that of skills included."""
     worded = WordedProgress(
@@ -230,8 +255,19 @@ def duties_of(
         platforms=list(base.outlets),
         now=base.now,
     )
-    own = (worded.write_due, lost.end_lost, watch.look_at_disks)
+    own = (worded.write_due, lost.end_lost, watch.look_at_disks, audit.seal)
     return lambda: [*own, *(work for parts in base.registry.parts for work in parts.periodic)]
+
+
+def undo_of(base: Foundation) -> Undo:
+    """Return the part that takes back changes of users."""
+    parts = base.registry.parts
+    return Undo(
+        database=base.database,
+        restorers=lambda: {each.kind: each for some in parts for each in some.restorers},
+        stores=lambda: [each.changes for each in parts if each.changes],
+        now=base.now,
+    )
 
 
 def health_of(base: Foundation) -> Health:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy.exc import DBAPIError
 
@@ -13,10 +14,24 @@ from bot.conversations.admin_notices import AdminNotice, AdminNotices
 from bot.conversations.upkeep import DEAD_AFTER
 from bot.errors import BotError
 from bot.values import Clock
-from db import workers
+from db import audit, workers
+from db.audit import CONSOLE, SYSTEM, AuditEntry
 from db.database import Database
 
 log = logging.getLogger(__name__)
+
+
+def _entry(reload: Reload, now: datetime) -> AuditEntry:
+    """Return the entry of the audit log for a change; its values are in the notice alone."""
+    changed = ", ".join(each.key for each in reload.changes) or "nothing"
+    return AuditEntry(
+        actor=SYSTEM,
+        action="configuration",
+        place=CONSOLE,
+        subject=str(reload.file),
+        effect="invalid: the former one stays in force" if reload.error else f"changed: {changed}",
+        created_at=now,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +67,8 @@ class ConfigReports:
                     file=reload.content,
                     within=DEAD_AFTER,
                 )
+                if first:
+                    await audit.record(tx, _entry(reload, now))
                 if first or problems:
                     keys = await self.notices.tell(tx, notice)
         except (BotError, DBAPIError, OSError) as error:

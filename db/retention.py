@@ -72,7 +72,6 @@ RULES = (
     Rule("events", tables.commands.c.created_at),
     Rule("events", tables.pools.c.ends_at),
     Rule("events", tables.pairings.c.created_at, only=tables.pairings.c.confirmed_at.is_(None)),
-    Rule("audit", tables.audit.c.created_at),
     Rule("runs", tables.admin_notices.c.created_at),
 )
 

@@ -148,17 +148,15 @@ OF_HOLDS = ("hold", "release hold")
 
 
 def _audit(owner: Owner) -> list[ColumnElement[bool]]:
-    """Return the condition for lines by the user, and for those that name the user's account.
+    """Return the conditions for entries by the user, and for those about the user.
 
-    Lines about legal holds on the user are left out: an export does not show them to the user.
+    Those about legal holds on the user are left out: an export does not show them to the user.
     """
-    named = or_(
-        audit.c.user_id == owner.key,
-        and_(audit.c.subject == owner.key, audit.c.action.not_in(OF_HOLDS)),
-        audit.c.detail == owner.key,
-        audit.c.detail.endswith(f" {owner.key}", autoescape=True),
-    )
-    return [named]
+    # The texts of others go as soon as they are sealed.
+    kept = audit.c.erased_at.is_(None)
+    mine = audit.c.user_id == owner.key
+    about = (audit.c.owner_id == owner.key, audit.c.action.not_in(OF_HOLDS))
+    return [and_(mine, kept), and_(*about, audit.c.user_id != owner.key, kept)]
 
 
 #: The rows about a user, by table. `db.user_deletion` deletes them, apart from those of `STAYS`.
@@ -209,7 +207,7 @@ NAMED_ELSEWHERE: Mapping[tuple[str, str], str | None] = {
 
 #: Tables whose rows about a user are not deleted with the rest, with the reason for the user.
 STAYS = {
-    "audit": "records of what admins did, until they are too old (`retention.audit_days`)",
+    "audit": "what this account did to others, until it is too old (`retention.audit_days`)",
     "mcp_pins": "which admin approved a tool",
     "pauses": "an admin has paused your work, until an admin resumes it",
 }

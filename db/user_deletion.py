@@ -16,6 +16,7 @@ from sqlalchemy import String as SqlString
 from sqlalchemy import literal_column as written
 
 from bot.values import UNFINISHED, RunStatus
+from db import audit
 from db.database import Transaction
 from db.rows import PLACE, change, insert_new, remove
 from db.tables import (
@@ -102,6 +103,7 @@ def parts(owner: Owner, counted_since: datetime, now: datetime) -> Iterator[Part
     for name in _WHOLE:
         for condition in HOLDINGS[name](owner):
             yield partial(_remove_some, table=metadata.tables[name], condition=condition)
+    yield partial(audit.erase_of, owner=owner.key, now=now)
     for table, name in _OF_RUNS:
         yield partial(_remove_some, table=table, condition=table.c[name].in_(runs_of(owner)))
     personal = messages.c.conversation_id.in_(personal_of(owner))

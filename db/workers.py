@@ -1,4 +1,4 @@
-"""Queries on worker processes, their crashes and connections, and on the audit log."""
+"""Queries on worker processes, their crashes and connections."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -6,10 +6,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Table, func, insert, or_, select, text
 
-from bot.values import new_sortable_id
 from db.database import Transaction
-from db.rows import change, insert_new, put_row, remove
-from db.tables import audit, listeners, subagent_runs, turns, workers
+from db.rows import change, put_row, remove
+from db.tables import listeners, subagent_runs, turns, workers
 from db.types import UtcDateTime
 
 TAKE_OVER_LOCK, CONFIGURATION_LOCK = 0x5EC1_0E03, 0x5EC1_0E04
@@ -33,6 +32,12 @@ async def start(
     now = time_of(tx)
     row = {"id": worker_id, "platforms": platforms, "configuration": configuration}
     await tx.execute(insert(workers).values(row | {"started_at": now, "heartbeat_at": now}))
+
+
+async def newest_configuration(tx: Transaction) -> str:
+    """Return the fingerprint of the configuration in the process that started last; or nothing."""
+    query = select(workers.c.configuration).order_by(workers.c.started_at.desc()).limit(1)
+    return await tx.scalar(query) or ""
 
 
 async def heartbeat(tx: Transaction, worker_id: str) -> bool:
@@ -175,34 +180,3 @@ async def last_event_at(tx: Transaction, name: str) -> datetime | None:
     query = select(listeners.c.last_event_at).where(listeners.c.name == name)
     found: datetime | None = await tx.scalar(query)
     return found
-
-
-async def note(
-    tx: Transaction,
-    *,
-    user_id: str,
-    action: str,
-    subject: str,
-    detail: str,
-    now: datetime,
-    note_id: str = "",
-) -> None:
-    """Record an admin's action on another user's run in the audit log, once per given `note_id`."""
-    row = {
-        "id": note_id or new_sortable_id(),
-        "user_id": user_id,
-        "action": action,
-        "subject": subject,
-        "detail": detail,
-        "created_at": now,
-    }
-    await insert_new(tx, audit, row)
-
-
-async def note_answer(
-    tx: Transaction, *, by: str, owner: str, subject: str, kind: str, now: datetime
-) -> None:
-    """Record an answer to another user's question in the audit log; one's own is not recorded."""
-    if by != owner:
-        detail = f"{kind} of {owner}"
-        await note(tx, user_id=by, action="answer", subject=subject, detail=detail, now=now)

@@ -75,6 +75,10 @@ async def _nobody(_: str, __: str, ___: Sequence[str]) -> str:
     raise ToolError("Only a run can ask like this. Put your question into your answer.")
 
 
+async def _unrecorded(_: "ToolContext", __: str) -> None:
+    """Record nothing about a credential."""
+
+
 async def _unlimited() -> Rights:
     return UNLIMITED_RIGHTS
 
@@ -110,6 +114,7 @@ class ToolContext:
         payer: The payer of the tool's own model requests; `None` for none.
         rights: Returns the rights of the user in the place, as they are now; in a run within those
             that applied at its spawn.
+        credential_used: Records that a call uses a credential of the bot.
     """
 
     user: Identity
@@ -138,6 +143,7 @@ class ToolContext:
     found: Callable[[Sequence[str]], None] = lambda _: None
     payer: Payer | None = None
     rights: Callable[[], Awaitable[Rights]] = _unlimited
+    credential_used: "CredentialUsed" = _unrecorded
 
     @property
     def spares_former(self) -> bool:
@@ -160,6 +166,7 @@ class ToolContext:
         return Cause(user_id=self.user.key, work_id=self.work_id, run_id=self.run_id)
 
 
+CredentialUsed = Callable[[ToolContext, str], Awaitable[None]]
 Prepare = Callable[[ToolContext, Json], Awaitable[tuple[Json, str]]]
 Check = Callable[[Json], object]
 AudienceOf = Callable[[Json], Audience]
@@ -196,6 +203,8 @@ class Tool:
         check: Raises `ToolError` for invalid arguments, before the user is asked about the call. It
             changes nothing and does not wait.
         deferred: Whether requests do not carry the tool: the agent has to find it.
+        credential: The service whose credential, stored by an admin, a call uses: `rest github`;
+            empty for none. The first use by a piece of work is recorded in the audit log.
     """
 
     name: str
@@ -218,6 +227,7 @@ class Tool:
     reason_to_ask: ReasonToAsk | None = None
     check: Check | None = None
     deferred: bool = False
+    credential: str = ""
 
     def read_by(self, arguments: Json) -> Audience:
         """Return the readers of the data that a call with these arguments reads."""
@@ -268,6 +278,7 @@ class ToolOptions(TypedDict, total=False):
     reach: Reach
     reach_of: ReachOf | None
     reason_to_ask: ReasonToAsk | None
+    credential: str
 
 
 def tool(

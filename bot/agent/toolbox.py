@@ -193,6 +193,8 @@ class Toolbox:
         if covered or verdict.decision is ASK:
             context = replace(context, agreed=True)
         limit = self.timeout_of(call.name)
+        if tool.credential:
+            await context.credential_used(context, tool.credential)
         found: list[str] = []
         shown: list[Media] = []
         context = replace(context, found=found.extend, show=shown.append)

@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, create_model, model_validator
 from bot.agent.permissions import PermissionSettings
 from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSettings
 from bot.conversations.access import AccessSettings
+from bot.conversations.audit_settings import AuditSettings
 from bot.conversations.files import FileSettings
 from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.sharing import ConversationSettings
@@ -94,6 +95,9 @@ class CoreConfig(Settings):
 
     retention: RetentionSettings = RetentionSettings()
     """The times for which things are kept."""
+
+    audit: AuditSettings = AuditSettings()
+    """The record of what was done, by whom and to whose work: docs/administration.md."""
 
     logging: LoggingSettings = LoggingSettings()
     """The bot's log."""

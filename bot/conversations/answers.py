@@ -15,7 +15,8 @@ from bot.platforms.messaging.texts import short_answer
 from bot.subagents.requests import Caller
 from bot.subagents.settling import PERMIT
 from bot.values import Clock, Identity, Place, Role, short
-from db import run_questions, runs, shared_threads, standing_grants, workers
+from db import audit, run_questions, runs, shared_threads, standing_grants
+from db.audit import AuditEntry
 from db.database import Database, Transaction
 from db.run_questions import RunQuestion
 from db.runs import Run
@@ -85,7 +86,7 @@ class Answers:
             meant = _Meaning("yes", question.options[number - 1])
         else:
             return GONE_REPLY
-        return await self._take(answerer.user, question, meant, event)
+        return await self._take(answerer, question, meant, event)
 
     async def _question(self, asked: str) -> tuple[RunQuestion | None, Run | None]:
         """Return a question of a run, and the run."""
@@ -104,6 +105,7 @@ class Answers:
             The reply; `None` for a message that is no answer or was stored before.
         """
         user, place = incoming.user, incoming.place
+        answerer = Caller.of_user(user, role, place)
         given = short_answer(text)
         if incoming.files and given is None:
             return None
@@ -129,7 +131,6 @@ class Answers:
                 return await self._refuse(incoming, "\n".join(["Which one do you mean?", *known]))
             if waiting:
                 (item,) = waiting
-                answerer = Caller.of_user(user, role, place)
                 reply = await self.answer(answerer, item.id, choice=given.choice, event=incoming)
                 return _settled(reply, item.id, given.choice)
         questions = [item for item in asked if item.kind == "input"]
@@ -145,7 +146,7 @@ class Answers:
         skips = text.strip().lower() == "skip"
         answer = "" if skips else question.meant_by(plain(text, limit=None).strip())
         given_to_run = _Meaning("no" if skips else "yes", answer)
-        reply = await self._take(user, question, given_to_run, incoming)
+        reply = await self._take(answerer, question, given_to_run, incoming)
         return _settled(reply, question.id, one_line(answer, 100) or "Skip")
 
     async def _others_wrote(
@@ -195,7 +196,7 @@ class Answers:
         return found
 
     async def _take(
-        self, user: Identity, question: RunQuestion, meant: "_Meaning", event: Incoming | None
+        self, answerer: Caller, question: RunQuestion, meant: "_Meaning", event: Incoming | None
     ) -> CommandReply | None:
         """Store an answer with its event; return `None` if the event was stored before."""
 
@@ -204,7 +205,7 @@ class Answers:
                 tx,
                 question.id,
                 status=meant.status,
-                by=user.key,
+                by=answerer.user.key,
                 now=self.now(),
                 text=meant.text,
                 whole_run=meant.whole_run,
@@ -216,19 +217,12 @@ class Answers:
                     question.user_id,
                     run.place,
                     [question.rule],
-                    by=user.key,
+                    by=answerer.user.key,
                     until=self.now() + ALWAYS_FOR,
                     now=self.now(),
                 )
             if taken:
-                await workers.note_answer(
-                    tx,
-                    by=user.key,
-                    owner=question.user_id,
-                    subject=question.id,
-                    kind="question of a run",
-                    now=self.now(),
-                )
+                await audit.record(tx, self._entry(answerer, question, meant))
             return taken, run
 
         written = await inbound.store(self.database, event, write, self.now)
@@ -248,6 +242,24 @@ class Answers:
         if meant.text == ALWAYS.key:
             for_ = f"until {self.now() + ALWAYS_FOR:%d %b}, like all your runs here"
         return CommandReply(text=f"Allowed: {name} may use `{question.tool}` {for_}.")
+
+    def _entry(self, answerer: Caller, question: RunQuestion, meant: "_Meaning") -> AuditEntry:
+        """Return the entry of the audit log for an answer, whose words it does not contain."""
+        action, effect = "answer", ""
+        if question.kind == "permit":
+            action = "deny" if meant.status == "no" else "approve"
+            if meant.text == ALWAYS.key:
+                effect = f"until {self.now() + ALWAYS_FOR:%Y-%m-%d}, for all runs there"
+            elif meant.whole_run:
+                effect = "for the whole run"
+        return answerer.entry(
+            action,
+            self.now(),
+            owner=question.user_id,
+            subject=question.run_id,
+            effect=" ".join(filter(None, (question.tool, effect))),
+            id_=audit.entry_id("answer", question.id),
+        )
 
 
 @dataclass(frozen=True, slots=True)

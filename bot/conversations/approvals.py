@@ -30,7 +30,7 @@ from bot.platforms.base import (
 from bot.subagents.requests import Caller
 from bot.subagents.shown_calls import briefly_spelled, fingerprint, spelled
 from bot.values import Clock, Identity, Json, Place, Role, derived_run_id
-from db import approvals, conversations, grants, standing_grants, steps, turns, users, workers
+from db import approvals, audit, conversations, grants, standing_grants, steps, turns, users
 from db.approvals import Approval
 from db.database import Database, Transaction
 from skills.base import Reach, Tool
@@ -227,17 +227,20 @@ class Approvals:
                 tx, approval.id, status=status, by=user.key, now=self.now()
             )
             if first:
-                await workers.note_answer(
-                    tx,
-                    by=user.key,
+                tools = [each["tool"] for each in approval.context.get("calls", ())]
+                day = f"{self.now() + (ALWAYS_FOR if rules else GRANTED_FOR):%Y-%m-%d}"
+                lasting = ", ".join([*rules, *granted])
+                entry = answerer.entry(
+                    "approve" if begins else "deny",
+                    self.now(),
                     owner=approval.user_id,
-                    subject=approval.id,
-                    kind="confirmation",
-                    now=self.now(),
+                    subject=", ".join(tools),
+                    effect=f"until {day}: {lasting}" if begins and lasting else "",
+                    id_=audit.entry_id("answer", approval.id),
                 )
+                await audit.record(tx, entry)
             if first and begins:
                 await self._begin(tx, approval, user)
-            if first and begins:
                 await self._grant(tx, approval, user, rules)
                 talk, until = approval.context["conversation_id"], self.now() + GRANTED_FOR
                 await grants.give(tx, talk, approval.user_id, granted, until)

@@ -13,8 +13,18 @@ from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply
 from bot.rights.effective import model_names
 from bot.values import ConversationMode
+from db import (
+    audit,
+    conversations,
+    grants,
+    history,
+    participants,
+    renewal,
+    standing_grants,
+    turns,
+    users,
+)
 from db import commands as stored
-from db import conversations, grants, history, participants, renewal, standing_grants, turns, users
 
 UNDONE_FOR = timedelta(hours=24)
 SET_ASIDE = "I set aside what was said before."
@@ -128,6 +138,8 @@ async def context(call: CommandCall) -> CommandReply:
             await stored.apply(tx, caller.command_id, bot.now())
             found = await conversations.find(tx, caller.user, caller.place, mode)
             gone = found is not None and await history.forget_summary(tx, found)
+            if gone:
+                await audit.record(tx, caller.entry("delete summary", bot.now()))
         text = "The summary is deleted." if gone else "There is no summary here."
         return CommandReply(text=text, failed=not gone)
     async with bot.database.snapshot() as tx:
@@ -150,6 +162,9 @@ async def grants_(call: CommandCall) -> CommandReply:
             wanted = None if name == "all" else name
             there = await grants.revoke(tx, caller.user.key, wanted)
             there |= await standing_grants.revoke(tx, caller.user.key, wanted)
+            if there:
+                mine = caller.user.key
+                await audit.record(tx, caller.entry("revoke", bot.now(), owner=mine, subject=name))
         shown = one_line(name, 60)
         text = f"From now on I ask again: {shown}." if there else f"You have not allowed {shown}."
         return CommandReply(text=text, failed=not there, private=True)

@@ -9,20 +9,17 @@ from functools import partial
 
 from bot.conversations import (
     chat_commands,
-    control_commands,
     data_commands,
-    pairing,
     run_commands,
     settings_commands,
-    spending_commands,
 )
+from bot.conversations.admin_table import ADMIN_COMMANDS
 from bot.conversations.command_arguments import Argument, ArgumentKind
 from bot.conversations.command_lines import CommandGroup, CommandTable
 from bot.conversations.commands import ChatCommand
 
 _of_runs = partial(ChatCommand, (CommandGroup.RUNS,))
 _of_chat = partial(ChatCommand, (CommandGroup.CHAT,))
-_of_admins = partial(ChatCommand, (CommandGroup.CHAT,), admin=True, changes=lambda _: True)
 _optional = partial(Argument, required=False)
 _FLAG, _NUMBER, _TEXT = ArgumentKind.FLAG, ArgumentKind.NUMBER, ArgumentKind.TEXT
 
@@ -48,22 +45,6 @@ def _number(name: str, description: str, most: int, *, option: bool = True) -> A
     return _optional(
         name, label, description, _NUMBER, option=option, listed=listed, least=1, most=most
     )
-
-
-_SCOPE = _optional(
-    "scope",
-    "SCOPE",
-    "all, server, here, channel NAME, or user NAME",
-    most=200,
-    choices=(
-        ("all", "Everything (operators only)"),
-        ("server", "What is done in this server or workspace"),
-        ("here", "What is done in this channel"),
-        ("channel NAME", "What is done in another channel, such as discord:12345:67890"),
-        ("user NAME", "What a user does: a mention, or an account such as discord:12345"),
-    ),
-)
-_WHOLE = replace(_SCOPE, required=True)
 
 
 COMMANDS: CommandTable[ChatCommand] = CommandTable(
@@ -271,17 +252,6 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             threaded=True,
         ),
         _of_chat(
-            "raise",
-            "Raise a spending limit until midnight UTC",
-            (
-                Argument("limit", "LIMIT", "channel, server, bot or me"),
-                Argument("amount", "AMOUNT", "Dollars such as $5, or a number of tokens", _TEXT),
-            ),
-            handler=spending_commands.raise_limit,
-            admin=True,
-            changes=lambda _: True,
-        ),
-        _of_chat(
             "grants",
             "What you have allowed in threads for a day; a name takes it back",
             (
@@ -319,22 +289,6 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             changes=lambda words: words.lower().split()[:1] not in ([], ["list"]),
         ),
         _of_chat(
-            "pair",
-            "Admit a user to direct messages by their code, or withdraw that",
-            (
-                _optional(
-                    "words",
-                    "CODE",
-                    "The code; leave it out to see who is admitted",
-                    _TEXT,
-                    choices=(("remove ACCOUNT", "Withdraw an account"),),
-                ),
-            ),
-            handler=pairing.pair,
-            admin=True,
-            changes=bool,
-        ),
-        _of_chat(
             "export",
             "Send you a copy of all that is stored about you, in direct messages",
             handler=data_commands.export,
@@ -354,39 +308,7 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             handler=data_commands.forget,
             changes=lambda words: words.lower().split() == ["me", "yes"],
         ),
-        # -- control
-        _of_admins(
-            "pause",
-            "Let nothing new begin: what runs goes on, messages are kept",
-            (_SCOPE,),
-            handler=control_commands.pause,
-        ),
-        _of_admins(
-            "resume",
-            "End a pause: what waited begins",
-            (_SCOPE,),
-            handler=control_commands.resume,
-        ),
-        _of_admins(
-            "kill",
-            "Stop everything with what there is so far, and pause; “yes” at the end confirms it",
-            (_WHOLE,),
-            handler=control_commands.kill,
-        ),
-        ChatCommand(
-            (CommandGroup.CHAT,),
-            "health",
-            "How I am: queue, stalled work, deliveries, providers, processes, disk (for operators)",
-            admin=True,
-            operator=True,
-            handler=control_commands.health,
-        ),
-        _of_admins(
-            "drain",
-            "Let this process finish its work and end (operators only)",
-            operator=True,
-            handler=control_commands.drain,
-        ),
+        *ADMIN_COMMANDS,
         ChatCommand(
             (CommandGroup.CHAT, CommandGroup.RUNS),
             "help",

@@ -7,6 +7,7 @@ from typing import Protocol
 from bot.agent.sanitizer import one_line
 from bot.catalog.agents import Agents, described
 from bot.conversations.access import has_admin_powers, is_operator
+from bot.conversations.audit import AuditLog
 from bot.conversations.command_lines import CommandGroup, CommandSpec, CommandTable
 from bot.conversations.context_preview import ContextPreview
 from bot.conversations.control import Control
@@ -120,6 +121,7 @@ class CommandRunner:
         preview: Returns the parts of the input that a turn would begin with.
         control: Pauses and stops work for admins.
         health: Describes the state of the bot.
+        audit: The audit log.
         say: Sends a text to a place, for all who read there: (place, user, text).
         rights: Returns the rights of a user in a place.
         report: Describes the settings that apply to users.
@@ -138,6 +140,7 @@ class CommandRunner:
     ledger: Ledger
     control: Control
     health: Health
+    audit: AuditLog
     events: EventBus
     say: Callable[[Place, Identity, str], None]
     now: Clock

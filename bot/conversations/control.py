@@ -11,7 +11,7 @@ from bot.subagents.active import ActiveRuns
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, Place
-from db import commands, pauses, runs, turns, workers
+from db import audit, commands, pauses, runs, turns
 from db.database import Database, Transaction
 from db.pauses import EVERYWHERE, Pause
 from db.runs import Run
@@ -86,7 +86,7 @@ class Control:
                     raise BadRequestError(SCOPES)
                 place = Place(*parts)
             case "user" if name:
-                user = _account(name.strip("` "), caller.user).key
+                user = account_named(name.strip("` "), caller.user).key
                 # Another server's admins decide what the user does there.
                 place = EVERYWHERE if operator else server
             case _:
@@ -121,15 +121,8 @@ class Control:
         """Record what an admin did, once for a command that is carried out again."""
         place = scope.place
         where = ":".join(filter(None, (place.platform, place.workspace, place.channel))) or "all"
-        await workers.note(
-            tx,
-            user_id=caller.user.key,
-            action=action,
-            subject=where,
-            detail=f"work of {scope.user_id}" if scope.user_id else "",
-            now=self.now(),
-            note_id=caller.command_id,
-        )
+        entry = caller.entry(action, self.now(), owner=scope.user_id, subject=where)
+        await audit.record(tx, entry)
 
     async def resume(self, scope: Pause, caller: Caller) -> tuple[bool, list[Pause]]:
         """Lift the pause of a scope, and start what waits.
@@ -196,7 +189,7 @@ def _in_powers(pause: Pause, caller: Caller) -> bool:
     return has_admin_powers(caller, pause.place if pause.place.platform else None)
 
 
-def _account(typed: str, admin: Identity) -> Identity:
+def account_named(typed: str, admin: Identity) -> Identity:
     """Return the account that an admin has typed: a mention, or as in the configuration.
 
     Raises:

@@ -22,8 +22,8 @@ WHAT = (
     "stopped first. Your words in shared threads become empty messages by “deleted”, and "
     "summaries that contain them go.\n\n"
     "**What stays**: {platform}, what I answered in shared threads, and what others quoted there; "
-    "the audit log, so that nobody can hide what admins did; and the token counts of your runs of "
-    "the last day, since limits count them.\n\n"
+    "hashes, times, actions and pseudonyms in the audit log, and what you did there as an admin; "
+    "and the token counts of your runs of the last day, since limits count them.\n\n"
     "`{export}` sends you a copy first. `{yes}` deletes it: there is no way back."
 )
 WORKSPACE = "and the files of your workspace"
@@ -33,8 +33,8 @@ AND_COPIES = (
 POSTED = "your own posts (delete them on the platform)"
 IN_TERMINAL = "what the terminal shows"
 GONE = (
-    "Done: what I had stored about you is deleted. {kept}The audit log stays until it is too old. "
-    "What you write from now on is stored anew."
+    "Done: what I had stored about you is deleted. {kept}The audit log has only times, actions and "
+    "pseudonyms left. What you write from now on is stored anew."
 )
 KEPT = "The token counts of {runs} stay until then, since limits count them. "
 

@@ -11,7 +11,8 @@ from bot.subagents.active import ActiveRuns
 from bot.subagents.endings import Endings
 from bot.subagents.wording import Outcome
 from bot.values import Clock, Identity, Place, RunStatus
-from db import runs, schedules, turns, work_owners, workers
+from db import audit, runs, schedules, turns, work_owners
+from db.audit import SYSTEM, AuditEntry
 from db.database import Database
 
 log = logging.getLogger(__name__)
@@ -75,14 +76,16 @@ class LostAccess:
             for schedule_id in work.schedules:
                 await schedules.cancel(tx, schedule_id, now)
             where = f"{place.platform}:{place.workspace}:{place.channel}"
-            await workers.note(
-                tx,
-                user_id=user.key,
+            entry = AuditEntry(
+                actor=SYSTEM,
                 action="access lost",
+                owner=user.key,
+                place=place,
                 subject=where,
-                detail=reason[:200],
-                now=now,
+                effect=f"work ended: {reason[:200]}",
+                created_at=now,
             )
+            await audit.record(tx, entry)
         log.warning("The work of %s in %s is ended: %s", user.key, where, reason)
         for run_id in work.runs:
             self.active.stop(run_id)

@@ -10,8 +10,8 @@ from bot.conversations.commands import CommandCall
 from bot.errors import BadRequestError, NotFoundError
 from bot.platforms.base import CommandReply
 from bot.values import Clock, Identity, Place
+from db import audit, pairings, users
 from db import commands as stored
-from db import pairings, users, workers
 from db.database import Database, Transaction
 
 #: Characters of codes: none looks like another one.
@@ -118,12 +118,4 @@ async def _remove(call: CommandCall, account: str) -> CommandReply:
 
 
 async def _note(call: CommandCall, tx: Transaction, action: str, user: Identity) -> None:
-    await workers.note(
-        tx,
-        user_id=call.caller.user.key,
-        action=action,
-        subject=user.key,
-        detail="",
-        now=call.bot.now(),
-        note_id=call.caller.command_id,
-    )
+    await audit.record(tx, call.caller.entry(action, call.bot.now(), owner=user.key))

@@ -21,7 +21,7 @@ from bot.values import Identity, Place
 ARCHIVE_BYTES = 9_000_000
 TERMINAL = "terminal"
 #: The end of the name of a saved copy.
-_COPY = r"-retinue-(usage-)?\d{4}-\d\d-\d\d(-\d+)?\.(zip|csv)"
+_COPY = r"-retinue-(usage-|audit-)?\d{4}-\d\d-\d\d(-\d+)?\.(zip|csv|jsonl)"
 NOT_SENT = (
     "I could not send it to you directly. {reason} Allow direct messages to me, or ask an admin "
     "for it: `python -m bot export-user`."

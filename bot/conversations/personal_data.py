@@ -18,9 +18,10 @@ from bot.personal import PersonalStore
 from bot.subagents.active import ActiveRuns
 from bot.subagents.limits import SubagentSettings
 from bot.values import Clock, Identity, Json, Live
+from db import audit, holds, user_data, user_deletion
 from db import commands as stored_commands
 from db import files as stored_files
-from db import holds, user_data, user_deletion
+from db.audit import CONSOLE, NOWHERE, AuditEntry
 from db.database import Database, Transaction
 from db.tables import metadata
 from db.user_data import Owner, SentFile
@@ -166,7 +167,7 @@ class PersonalData:
         """Return True if anything is stored under an account."""
         return await self.database.read(user_data.known, user.key)
 
-    async def delete(self, user: Identity, *, command_id: str = "") -> int:
+    async def delete(self, user: Identity, *, command_id: str = "", by: str = "") -> int:
         """Stop the work of a user, and delete everything that is stored about the user.
 
         Files go first, then most rows: after a crash the command is carried out again.
@@ -174,6 +175,7 @@ class PersonalData:
         Args:
             user: The account, of a user or of another author of messages.
             command_id: The command that is being carried out; empty for none.
+            by: The key of the operator who deletes; empty for the user.
 
         Returns:
             The number of runs whose numbers stay, since limits count them.
@@ -202,6 +204,16 @@ class PersonalData:
         async with self.database.transaction() as tx:
             await _refuse_held(tx, user)
             await stored_commands.apply(tx, command_id, now)
+            # The deletion erases the text of this as well: time, action and pseudonyms stay.
+            entry = AuditEntry(
+                actor=by or user.key,
+                action="delete" if by else "forget",
+                owner=user.key,
+                place=CONSOLE if by else NOWHERE,
+                created_at=now,
+                id=command_id,
+            )
+            await audit.record(tx, entry)
             owner = await user_data.owner_of(tx, user.key)
             kept = await user_deletion.delete_user(
                 tx, owner, counted_since=since, now=now, command_id=command_id

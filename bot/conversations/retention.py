@@ -12,7 +12,7 @@ from bot.engine import Engine
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
 from bot.values import Clock, Live
-from db import retention, workers
+from db import audit, retention, workers
 from db.database import Database, Transaction
 
 #: Days that web addresses are stored; longer than any turn with its runs.
@@ -58,13 +58,13 @@ class Retention:
             "files": now - timedelta(days=kept.files_days),
             "undo": now - timedelta(days=kept.undo_days),
             "undelivered": now - timedelta(days=kept.undelivered_days),
-            "audit": now - timedelta(days=kept.audit_days),
             "events": now - timedelta(hours=kept.events_hours),
             "uses": now - timedelta(days=USES_DAYS),
             "addresses": now - timedelta(days=ADDRESSES_DAYS),
         }
         batches: list[Batch] = [
             lambda tx: retention.archive(tx, archived_before, now),
+            lambda tx: audit.erase_before(tx, now - timedelta(days=kept.audit_days), now),
             *(
                 partial(retention.forget, rule=rule, moment=moments[rule.of])
                 for rule in retention.RULES

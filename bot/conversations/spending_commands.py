@@ -21,8 +21,8 @@ from bot.spending.pools import (
     used_percent,
 )
 from bot.values import Place
+from db import audit, pools
 from db import commands as stored
-from db import pools, workers
 
 #: Most dollars and tokens by which a limit is raised at once.
 MOST_DOLLARS, MOST_TOKENS = 1_000_000, 10**12
@@ -97,15 +97,8 @@ async def raise_limit(call: CommandCall) -> CommandReply:
             tx, ids, tokens=raised.tokens, cost=raised.cost, until=until, now=now
         )
         if states:
-            await workers.note(
-                tx,
-                user_id=caller.user.key,
-                action="raise",
-                subject=ids[0][:255],
-                detail=f"by {raised} until midnight UTC",
-                now=now,
-                note_id=caller.command_id,
-            )
+            effect = f"by {raised} until midnight UTC"
+            await audit.record(tx, caller.entry("raise", now, subject=ids[0], effect=effect))
     if not states:
         raise NotFoundError(
             "There is no such limit, or nothing was used of it yet. `/subagents usage` shows the "

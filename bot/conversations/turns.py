@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from bot.agent.activity import Activity
 from bot.agent.base_agent import BaseAgent
 from bot.agent.budget import UNLIMITED, TokenBudget, WorkClock
+from bot.agent.credentials import CredentialLog
 from bot.agent.journal import StoredJournal
 from bot.agent.permissions import Permissions
 from bot.agent.plain import plain
@@ -256,6 +257,7 @@ class Turns:
                 granted=beginning.granted,
                 payer=Payer(user=turn.user, place=turn.place, work_id=turn.id),
                 rights=partial(self.rights, turn.user, turn.place),
+                credential_used=CredentialLog(self.database).record,
             ),
             spent_before=usage_of(turn) + beginning.spent,
         )

@@ -9,7 +9,7 @@ from bot.errors import BadRequestError, NotFoundError
 from bot.platforms.base import CommandReply
 from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, Place, short
-from db import changes, commands, runs
+from db import audit, changes, commands, runs
 from db.changes import Restorer, StoredChange, fingerprint
 from db.database import Database
 
@@ -118,6 +118,8 @@ class Undo:
             if not await changes.mark_undone(tx, user.key, change.id, now):
                 raise BadRequestError(ALREADY)
             await commands.apply(tx, caller.command_id, now)
+            entry = caller.entry("undo", now, owner=user.key, subject=change.kind)
+            await audit.record(tx, entry)
             current = await restorer.state(tx, user.key, change.key)
             beside = fingerprint(current) != change.after
             key, text = await restorer.restore(

@@ -23,6 +23,7 @@ from bot.tasks import Tasks
 from bot.values import Clock, Identity, Live, RunStatus
 from db import (
     admission,
+    audit,
     batches,
     outbox,
     pools,
@@ -34,6 +35,7 @@ from db import (
     users,
     workers,
 )
+from db.audit import CONSOLE, SYSTEM, AuditEntry
 from db.database import Database, Transaction, is_connection_trouble
 from db.runs import Run
 
@@ -165,9 +167,20 @@ class Upkeep:
 
     async def enter(self) -> None:
         """Register this process as running."""
-        await self.database.write(
-            workers.start, self.worker_id, list(self.platforms), self.configuration()
-        )
+        configuration = self.configuration()
+        async with self.database.transaction() as tx:
+            before = await workers.newest_configuration(tx)
+            await workers.start(tx, self.worker_id, list(self.platforms), configuration)
+            if configuration != before:
+                entry = AuditEntry(
+                    actor=SYSTEM,
+                    action="configuration",
+                    place=CONSOLE,
+                    subject=configuration[:16],
+                    effect="in force since a start",
+                    created_at=self.now(),
+                )
+                await audit.record(tx, entry)
 
     async def beat(self) -> None:
         """Store a heartbeat of this process."""

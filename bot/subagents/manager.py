@@ -5,7 +5,6 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
 
 from bot.agent.plain import plain
 from bot.agent.sanitizer import stored
@@ -130,6 +129,7 @@ class SubagentManager:
             if known is not None:
                 return await self._again(tx, known, plan)
             spawned = await self._admit(tx, plan, rights, caller.user, may_queue=mode == "async")
+            await self.records.record(tx, "spawn", spawned.run, caller, spawned.run.agent)
             for key, value in request.whiteboard.items():
                 await whiteboard.write(tx, spawned.run.id, stored(key), stored(value), self.now())
         self._publish(spawned.run, caller.user)
@@ -170,7 +170,7 @@ class SubagentManager:
             NotAllowedError: Subagents are off.
         """
         self._guard(caller, UNLIMITED_RIGHTS)
-        before = await self.records.find(handle, caller, action="resume")
+        before = await self.records.find(handle, caller, action="")
         resuming.check(before)
         async with self.database.snapshot() as tx:
             owner = await users.get(tx, before.user_id)
@@ -187,6 +187,7 @@ class SubagentManager:
             if known is not None:
                 return await self._again(tx, known, plan)
             spawned = await self._admit(tx, plan, rights, owner.identity, may_queue=True)
+            await self.records.record(tx, "resume", spawned.run, caller, f"continues {before.id}")
             await steps.carry(tx, spawned.run.id, carried, self.now())
             await whiteboard.copy(tx, before.id, spawned.run.id)
             await scratch.copy(tx, before.id, spawned.run.id)
@@ -276,7 +277,7 @@ class SubagentManager:
         cleaned = plain(text, limit=None).strip()
         if not cleaned or len(cleaned) > MAX_MESSAGE:
             raise BadRequestError(f"A message to a run has 1 to {MAX_MESSAGE:,} characters.")
-        run = await self.records.find(handle, caller, action="send")
+        run = await self.records.find(handle, caller, action="")
         message_id = derived_run_id(*caller.key) if caller.key else new_run_id()
         async with self.database.transaction() as tx:
             current = await runs.hold(tx, run.id)
@@ -284,6 +285,8 @@ class SubagentManager:
                 over = current.status if current else "gone"
                 return f"“{run.label}” ({short(run.id)}) is over ({over}): it cannot read this."
             await commands.apply(tx, caller.command_id, self.now())
+            if run.user_id != caller.user.key:
+                await self.records.record(tx, "send", run, caller)
             if caller.private:
                 # The message may repeat private material.
                 await runs.add_metadata(tx, current, {PRIVATE: True})
@@ -327,15 +330,14 @@ class SubagentManager:
         else:
             together = _BATCH.fullmatch(handle.strip())
             run = await self.records.find(
-                together["run"] if together else handle, caller, action="stop"
+                together["run"] if together else handle, caller, action=""
             )
             wanted = [run]
             if together:
                 others = await self.database.read(batches.in_batch, run)
                 going = [each for each in others if each.id != run.id and not each.status.final]
-                # Each is looked up, so that an admin's access to it is recorded.
-                find = partial(self.records.find, caller=caller, action="stop")
-                wanted += [await find(each.id) for each in going]
+                # Each is looked up, since the caller may not have access to all of them.
+                wanted += [await self.records.find(each.id, caller, action="") for each in going]
         # The last stop completes the command: after an earlier crash the rest is stopped again.
         stopped = [await self._stop(run, caller, last=run is wanted[-1]) for run in wanted]
         return [run for run in stopped if run is not None]
@@ -349,6 +351,8 @@ class SubagentManager:
             if last:
                 await commands.apply(tx, caller.command_id, self.now())
             asked = await runs.request_cancel(tx, run.id, by=caller.user.key, now=self.now())
+            if asked is not None:
+                await self.records.record(tx, "stop", asked, caller, f"it was {asked.status}")
         if asked is None:
             return None
         if not self.active.stop(asked.id) and asked.status in _NOT_BEGUN:

@@ -17,13 +17,15 @@ from bot.subagents.requests import CONTINUES, Caller, SpendingReport
 from bot.subagents.resuming import continuation_id
 from bot.subagents.shown_calls import logged
 from bot.values import Clock, Json, short
-from db import admission, run_messages, run_questions, runs, spending, steps, users, workers
-from db.database import Database
+from db import admission, audit, run_messages, run_questions, runs, spending, steps, users
+from db.database import Database, Transaction
 from db.run_messages import RunMessage
 from db.runs import Run
 from db.spending import SpendingSum
 
 LINE = 300
+#: The action in the audit log when an admin looks at the work of others; its effect names the kind.
+VIEW, VIEWS = "view", frozenset({"info", "log", "read", "whiteboard"})
 #: Most groups of a list of costs.
 MOST_GROUPS = 10
 REPORT_LINE = 2_000
@@ -73,7 +75,8 @@ class Records:
         Args:
             handle: A unique beginning of the run's id, its label, `#n`, or `last`.
             caller: The caller, whose access limits the search.
-            action: The action for the audit log, if an admin accesses another user's run.
+            action: The action for the audit log, if an admin accesses another user's run; empty if
+                the caller records it with its effect.
 
         Raises:
             NotFoundError: No such run exists, or it belongs to another user.
@@ -108,20 +111,39 @@ class Records:
             )
             raise AmbiguousError(f"“{one_line(typed, 60)}” fits several runs:\n{lines}")
         run = found[0]
-        if not own.covers(run.user_id, run.place):
-            await self._audit(caller, action, subject=run.id, detail=f"run of {run.user_id}")
+        if action and not own.covers(run.user_id, run.place):
+            is_view = action in VIEWS
+            entry = caller.entry(
+                VIEW if is_view else action,
+                self.now(),
+                owner=run.user_id,
+                subject=run.id,
+                effect=action if is_view else "",
+            )
+            await self.database.write(audit.record, entry)
         return run
 
-    async def _audit(self, caller: Caller, action: str, *, subject: str, detail: str = "") -> None:
-        await self.database.write(
-            workers.note,
-            user_id=caller.user.key,
-            action=action,
-            subject=subject,
-            detail=detail,
-            now=self.now(),
-            note_id=caller.command_id,
+    async def record(
+        self, tx: Transaction, action: str, run: Run, caller: Caller, effect: str = ""
+    ) -> None:
+        """Record an action on a run in the audit log, in its transaction.
+
+        It is recorded once for each run, actor, and command or call of a tool.
+        """
+        parts = (action, run.id, caller.user.key, *(caller.key or ()))
+        entry = caller.entry(
+            action,
+            self.now(),
+            owner=run.user_id,
+            subject=run.id,
+            effect=effect,
+            id_=audit.entry_id(*parts) if caller.key else "",
         )
+        await audit.record(tx, entry)
+
+    async def _audit_view(self, caller: Caller, what: str, *, subject: str) -> None:
+        entry = caller.entry(VIEW, self.now(), subject=subject, effect=what)
+        await self.database.write(audit.record, entry)
 
     async def list(self, caller: Caller, *, everyone: bool = False) -> tuple[list[Run], list[Run]]:
         """Return (active, ended within the last half hour) runs, newest first.
@@ -153,7 +175,7 @@ class Records:
                 began_in=began_in,
             )
         if everyone:
-            await self._audit(caller, "list", subject=_all_of(scope))
+            await self._audit_view(caller, "list", subject=_all_of(scope))
         return active, ended
 
     async def spending(self, caller: Caller, *, everyone: bool = False) -> SpendingReport:
@@ -198,7 +220,7 @@ class Records:
         if not has_admin_powers(caller, caller.place):
             raise NotAllowedError("Only admins can see everyone's usage.")
         scope = scope_of(caller)
-        await self._audit(caller, "usage", subject=_all_of(scope))
+        await self._audit_view(caller, "usage", subject=_all_of(scope))
         return scope
 
     async def info(self, handle: str, caller: Caller) -> RunDetails:

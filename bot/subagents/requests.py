@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from bot.subagents.limits import SubagentSettings
 from bot.values import Identity, Json, Place, Role, RunUsage
+from db.audit import AuditEntry
 from db.runs import Run as Run  # noqa: PLC0414 - skills see only this module
 from db.spending import Grouping, SpendingSum
 from db.users import User
@@ -87,6 +89,37 @@ class Caller:
     def key(self) -> tuple[str, str] | None:
         """The key from which row ids are derived, so that a repeated request creates one row."""
         return self.call_key or (("command", self.command_id) if self.command_id else None)
+
+    def entry(
+        self,
+        action: str,
+        now: datetime,
+        *,
+        owner: str = "",
+        subject: str = "",
+        effect: str = "",
+        id_: str = "",
+    ) -> AuditEntry:
+        """Return the entry of the audit log for an action of this caller.
+
+        Args:
+            action: What is done.
+            now: The time.
+            owner: The key of the user whose work it is; empty for nobody's.
+            subject: What it is done to.
+            effect: What comes of it.
+            id_: The id of the entry; empty for that of the command, whose only action it then is.
+        """
+        return AuditEntry(
+            actor=self.user.key,
+            action=action,
+            owner=owner,
+            place=self.place,
+            subject=subject,
+            effect=effect,
+            created_at=now,
+            id=id_ or self.command_id,
+        )
 
     @classmethod
     def of_user(cls, user: Identity, role: Role, place: Place) -> "Caller":

@@ -36,4 +36,4 @@ class RetentionSettings(Settings):
     """Announcements that could not be delivered, in days."""
 
     audit_days: float = Field(365, gt=0, le=MOST_DAYS)
-    """The record of what admins did to runs of other users, in days."""
+    """The texts of the audit log, in days; hashes, times, actions and pseudonyms stay."""

@@ -10,6 +10,7 @@ from bot.agent.activity import Activity
 from bot.agent.base_agent import BaseAgent
 from bot.agent.budget import TokenBudget, WorkClock
 from bot.agent.context import fit, noted, run_prompt, run_task, servers_away
+from bot.agent.credentials import CredentialLog
 from bot.agent.journal import StoredJournal
 from bot.agent.messages import Answer, Message, ToolResults, from_json
 from bot.agent.permissions import Permissions, read_rules
@@ -201,6 +202,7 @@ class RunFactory:
                 others=bool(run.metadata.get(OTHERS)),
                 root_id=run.metadata.get(ROOT, ""),
                 payer=payer_of(run, owner),
+                credential_used=CredentialLog(self.database).record,
             ),
             spent_before=usage_of(run, discount=run.discounted_tokens),
         )

@@ -30,6 +30,7 @@ def place() -> list[Column[str]]:
     ]
 
 
-def index_where(name: str, column: str, condition: str) -> Index:
+def index_where(name: str, column: str, condition: str, *, unique: bool = False) -> Index:
     """Return an index of the rows that meet a condition."""
-    return Index(name, column, sqlite_where=text(condition), postgresql_where=text(condition))
+    where = text(condition)
+    return Index(name, column, unique=unique, sqlite_where=where, postgresql_where=where)

@@ -12,7 +12,7 @@ from sqlalchemy import (
     text,
 )
 
-from db.schema.base import metadata, place
+from db.schema.base import index_where, metadata, place
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime
 
 workers = Table(
@@ -78,16 +78,36 @@ slack_states = Table(
     Index(None, "created_at"),
 )
 
+# Entries are never changed, apart from their numbers and hashes, and from a text that is erased.
 audit = Table(
     "audit",
     metadata,
     Column("id", String(32), primary_key=True),
+    # The actor; empty once the text is erased, as are the other columns of the text.
     Column("user_id", UserKey, nullable=False),
+    # The user whose work or data it is about; empty for none.
+    Column("owner_id", UserKey, nullable=False, server_default=""),
     Column("action", String(50), nullable=False),
     Column("subject", String(255), nullable=False),
-    Column("detail", Text, nullable=False, server_default=""),
+    # Its name in the database is that of version 0.1, whose processes may run beside this one.
+    Column("detail", Text, key="effect", nullable=False, server_default=""),
+    # The place from which it was done; the platform `console` for the command line.
+    *(Column(each.name, each.type, nullable=False, server_default="") for each in place()),
     Column("created_at", UtcDateTime, nullable=False),
+    # Set by the sealer: see `db.audit`. Without a number an entry is not sealed yet.
+    Column("number", BigInteger),
+    Column("pseudonym", String(32), nullable=False, server_default=""),
+    Column("owner_pseudonym", String(32), nullable=False, server_default=""),
+    Column("key_id", String(32), nullable=False, server_default=""),
+    Column("text_hash", String(64), nullable=False, server_default=""),
+    Column("chain_hash", String(64), nullable=False, server_default=""),
+    Column("erased_at", UtcDateTime),
     Index(None, "created_at"),
+    index_where("ix_audit_number", "number", "number IS NOT NULL", unique=True),
+    Index(None, "user_id"),
+    Index(None, "owner_id"),
+    index_where("ix_audit_unsealed", "created_at", "number IS NULL"),
+    index_where("ix_audit_unerased", "created_at", "erased_at IS NULL"),
 )
 
 # What admins have been notified of: a row per key, so that nothing is sent twice.

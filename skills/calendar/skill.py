@@ -49,6 +49,7 @@ def build(calendars: Calendars) -> Skill:
     @tool(
         effects=Effects.NONE,
         timeout_seconds=calendars.seconds,
+        credential="calendar",
         foreign=True,
         private=True,
         reach=Reach.READS_BEYOND,
@@ -118,6 +119,7 @@ def _event_tool(
         main_agent_only=True,
         needs_confirmation=True,
         effects=Effects.REPEATABLE,
+        credential="calendar",
         prepare=prepare,
         foreign=False,
         private=False,

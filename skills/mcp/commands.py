@@ -90,8 +90,13 @@ class McpCommands:
                 f"There is no MCP server “{one_line(name, 40)}”. There are: {there}."
             )
         pins = review.chosen(name, await self.servers.pins.waiting(name), tools)
+        caller = call.caller
         done = await self.servers.approve(
-            name, by=call.caller.user.key, shown=pins, command_id=call.caller.command_id
+            name,
+            by=caller.user.key,
+            place=caller.place,
+            shown=pins,
+            command_id=caller.command_id,
         )
         lines = [f"Approved, and used from now on: {_code(tool)} of {name}." for tool in done]
         late = [pin.tool for pin in pins if pin.tool not in done]

@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Iterable, Mapping
 
-from bot.values import Clock, Json
-from db import commands, mcp_pins, workers
+from bot.values import Clock, Json, Place
+from db import audit, commands, mcp_pins
+from db.audit import CONSOLE, AuditEntry
 from db.database import Database
 from db.mcp_pins import Pin
 from skills.mcp.tools import Offer
@@ -66,7 +67,13 @@ class Pins:
         return [pin for pin in await self.known(server) if pin.waits]
 
     async def approve(
-        self, server: str, *, by: str, shown: Iterable[Pin] | None = None, command_id: str = ""
+        self,
+        server: str,
+        *,
+        by: str,
+        shown: Iterable[Pin] | None = None,
+        command_id: str = "",
+        place: Place = CONSOLE,
     ) -> tuple[str, ...]:
         """Approve waiting tools, record it in the audit log, and return the names of the tools.
 
@@ -77,6 +84,7 @@ class Pins:
                 `None` for all that wait.
             command_id: The stored command of the approval. It is not repeated after a crash, since
                 other tools may wait by then. Empty for none.
+            place: The place from which they are approved.
         """
         pins = await self.waiting(server) if shown is None else list(shown)
         now, done = self._now(), []
@@ -85,13 +93,14 @@ class Pins:
             for pin in pins:
                 if pin.server == server and await mcp_pins.approve(tx, pin, by=by, now=now):
                     done.append(pin.tool)
-                    await workers.note(
-                        tx,
-                        user_id=by,
+                    entry = AuditEntry(
+                        actor=by,
                         action="mcp approve",
+                        place=place,
                         subject=f"{server} {pin.tool}",
-                        detail=f"{pin.approved_hash or 'new'} became {pin.offered_hash}",
-                        now=now,
+                        effect=f"{pin.approved_hash or 'new'} became {pin.offered_hash}",
+                        created_at=now,
                     )
+                    await audit.record(tx, entry)
         log.info("%s approved %d tools of the MCP server %s", by, len(done), server)
         return tuple(done)

@@ -15,7 +15,7 @@ from bot.agent.sanitizer import for_log
 from bot.catalog.schemas import check_arguments
 from bot.errors import DatabaseUnreachableError, ToolError
 from bot.tasks import Tasks
-from bot.values import Json
+from bot.values import Json, Place
 from db.mcp_pins import Pin
 from skills.base import Effects, Reach, Tool, ToolContext
 from skills.mcp.images import ImageTaker, Save
@@ -225,6 +225,7 @@ class McpServer:
             # The toolbox's own timeout comes later, as the error here is more specific.
             timeout_seconds=settings.timeout_seconds + GRACE,
             check=partial(check_arguments, offer.name, offer.schema),
+            credential=f"mcp {self.name}" if settings.headers or settings.environment else "",
         )
 
     async def _call(self, offer: Offer, context: ToolContext, arguments: Json) -> str:
@@ -314,10 +315,18 @@ class McpServers:
         return tuple(server.name for server in needed if not server.listed)
 
     async def approve(
-        self, server: str, *, by: str, shown: Iterable[Pin] | None = None, command_id: str = ""
+        self,
+        server: str,
+        *,
+        by: str,
+        place: Place,
+        shown: Iterable[Pin] | None = None,
+        command_id: str = "",
     ) -> tuple[str, ...]:
         """Approve waiting tools of a server (see `Pins.approve`), and use them at once."""
-        done = await self.pins.approve(server, by=by, shown=shown, command_id=command_id)
+        done = await self.pins.approve(
+            server, by=by, shown=shown, command_id=command_id, place=place
+        )
         if server in self.servers:
             self.servers[server].look_again()
         return done

@@ -132,6 +132,7 @@ class RestService:
                     reach=Reach.READS_BEYOND if reads else Reach.ACTS_BEYOND,
                     timeout_seconds=settings.timeout_seconds + GRACE,
                     check=partial(request_for, operation),
+                    credential=f"rest {self.name}" if settings.headers or settings.query else "",
                 )
             )
         self.tools = tuple(tools)

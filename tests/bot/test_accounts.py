@@ -79,14 +79,14 @@ async def test_an_account_is_deleted_after_a_yes_and_the_audit_log_says_by_whom(
     assert "--yes" in shown
     assert before == "I am near"
     assert "Deleted" in done
-    assert "audit 1" not in done
-    assert f"audit, 1 row: {STAYS['audit']}" in done
+    assert STAYS["audit"] not in done
     assert all(reason in done for reason in accounts.REMAINS)
     async with database.snapshot() as tx:
         (message,) = await tx.execute(select(messages))
         (line,) = await tx.execute(select(audit))
     assert (message.text, message.author_name) == ("", "deleted")
-    assert (line.user_id, line.action, line.subject) == ("terminal::root", "delete", BOB.key)
+    assert (line.user_id, line.action, line.owner_id) == ("terminal::root", "delete", BOB.key)
+    assert line.erased_at is not None
     with pytest.raises(NotFoundError, match="Nothing is stored about discord:22"):
         await accounts.delete(config, "discord:22", yes=True, name="root")
 
@@ -123,12 +123,12 @@ async def test_a_held_account_is_not_deleted_and_the_operator_reads_by_which_hol
     assert "is released" in released
     assert "Deleted" in done
     async with database.snapshot() as tx:
-        columns = (audit.c.user_id, audit.c.action, audit.c.detail)
+        columns = (audit.c.user_id, audit.c.action, audit.c.effect)
         lines = [tuple(row) for row in await tx.execute(select(*columns).order_by(audit.c.id))]
     assert lines == [
-        ("terminal::root", "hold", "“Case 7”, on the console"),
-        ("terminal::eve", "release hold", "“Case 7”, on the console"),
-        ("terminal::root", "delete", "on the console"),
+        ("terminal::root", "hold", "Case 7"),
+        ("terminal::eve", "release hold", "Case 7"),
+        ("terminal::root", "delete", ""),
     ]
     assert await accounts.list_holds(config) == "There is no legal hold."
 

@@ -14,6 +14,7 @@ from bot.conversations.admin_notices import AdminNotices
 from bot.events import EventBus
 from bot.subagents.limits import SubagentSettings
 from db import tables, workers
+from db.audit import SYSTEM
 from db.database import Database
 from tests.fakes.clock import FakeClock
 
@@ -99,6 +100,14 @@ async def test_a_change_and_a_mistake_are_each_reported_by_one_process(
     assert "`subagents.max_concurrent_per_user`: 3 → 7" in first
     assert "Line 3 is wrong." in second
     assert "`subagents.max_concurrent_per_user`: 7 → 3" in third
+    changed = "changed: subagents.max_concurrent_per_user"
+    async with database.snapshot() as tx:
+        audited = await tx.execute(select(tables.audit).order_by(tables.audit.c.created_at))
+        assert [(row.user_id, row.action, row.subject, row.effect) for row in audited] == [
+            (SYSTEM, "configuration", str(FILE), changed),
+            (SYSTEM, "configuration", str(FILE), "invalid: the former one stays in force"),
+            (SYSTEM, "configuration", str(FILE), changed),
+        ]
 
 
 async def test_a_dead_process_has_reported_nothing(database: Database, clock: FakeClock) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import insert, select, update
 
 from bot.values import ConversationMode, File, Identity, Place
 from db import conversations, edits, files, holds, retention, steps, user_data
+from db.audit import erase_before
 from db.conversations import Attribution
 from db.database import Database
 from db.holds import Hold
@@ -72,6 +73,7 @@ async def forget(database: Database, clock: FakeClock) -> None:
     for rule in RULES:
         while await database.write(retention.forget, rule, clock() + YEAR):
             pass
+    await database.write(erase_before, clock() + YEAR, clock())
     for table in retention.UNREFERENCED:
         await database.write(retention.forget_unreferenced, table, clock() + YEAR, "")
 
@@ -128,7 +130,12 @@ async def test_retention_spares_the_rows_of_a_held_user_alone_until_the_release(
                 await steps.begin_with(tx, work, {}, clock())
             await tx.execute(
                 insert(audit).values(
-                    id=user.account, user_id=user.key, action="x", subject="", created_at=clock()
+                    id=user.account,
+                    number=int(user.account[-2:]),
+                    user_id=user.key,
+                    action="x",
+                    subject="",
+                    created_at=clock(),
                 )
             )
     before = await about(database, alice)

@@ -6,12 +6,9 @@ from typing import Any
 
 from sqlalchemy import Engine, event, func, select, update
 
-from bot.values import Identity
 from db import workers
 from db.database import Database, DatabaseSettings
-from db.tables import audit
 from db.tables import workers as table
-from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored
 
 TEN_SECONDS = timedelta(seconds=10)
@@ -138,20 +135,6 @@ async def test_one_process_at_a_time_takes_over(
 
         async with elsewhere.transaction() as other:
             assert await workers.try_take_over_lock(other)
-
-
-async def test_what_an_admin_does_is_written_down(
-    database: Database, clock: FakeClock, alice: Identity
-) -> None:
-    async with database.transaction() as tx:
-        await workers.note(
-            tx, user_id=alice.key, action="stop", subject="run", detail="of bob\0", now=clock()
-        )
-
-    async with database.snapshot() as tx:
-        row = (await tx.execute(select(audit))).one()
-    noted = (row.user_id, row.action, row.subject, row.detail, row.created_at)
-    assert noted == (alice.key, "stop", "run", "of bob\ufffd", clock())
 
 
 async def test_a_platform_that_ended_is_known_until_another_process_serves_it(

@@ -3,8 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from bot.agent.messages import UserMessage
 from bot.catalog.agents import AgentDefinition
+from bot.conversations.audit import AuditKeys, AuditLog
+from bot.conversations.audit_settings import AuditSettings
 from bot.conversations.command_lines import CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import ChatCommand, CommandRunner
@@ -27,6 +31,8 @@ from tests.fakes.bank import Bank
 from tests.fakes.models import FakeModels
 from tests.fakes.office import FakeOffice
 
+#: The key of the audit log in tests.
+AUDIT_KEY = "a key of thirty-two characters, or more"
 #: A folder that cannot be made: who saves copies names one.
 NO_FOLDER = Path("/dev/null/exports")
 
@@ -70,6 +76,11 @@ def command_runner(
             shown="a database",
             folders=(),
             providers=lambda: ["scripted: answered 2 s ago"],
+            now=office.now,
+        ),
+        audit=AuditLog(
+            database=office.database,
+            keys=AuditKeys(lambda: AuditSettings(key=SecretStr(AUDIT_KEY)), NO_FOLDER),
             now=office.now,
         ),
         events=events,

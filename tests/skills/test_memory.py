@@ -10,6 +10,7 @@ from bot.changes import CAN_BE_UNDONE
 from bot.errors import ToolError
 from bot.values import Identity, Json
 from db import conversations
+from db.audit import Filter, newest
 from db.database import Database
 from db.memories import MEMORIES
 from skills.base import Skill, ToolContext
@@ -131,6 +132,10 @@ async def test_what_is_forgotten_is_gone(talk: Talk) -> None:
     await talk.call("remember", text="I like cats")
 
     assert await talk.call("forget", number=1) == f"Memory 1 is deleted. {CAN_BE_UNDONE}"
+    (recorded,) = await talk.stored.database.read(newest, Filter(), limit=5)
+    entry = recorded.entry
+    assert (entry.actor, entry.owner) == (talk.user.key, talk.user.key)
+    assert (entry.action, entry.subject, entry.effect) == ("delete memory", "1", "")
 
     assert await talk.call("recall") == "Nothing of that kind is remembered."
     with pytest.raises(ToolError, match="There is no memory 1"):

@@ -182,7 +182,8 @@ async def test_an_approval_of_mcp_tools_is_given_once_wherever_its_process_is_ki
             await delivered_again(second, "root", "/retinue mcp approve mail")
         waiting = await Pins(database, utc_now).waiting("mail")
         async with database.snapshot() as tx:
-            noted = list(await tx.scalars(select(audit.c.subject)))
+            approved = audit.c.action == "mcp approve"
+            noted = list(await tx.scalars(select(audit.c.subject).where(approved)))
 
     assert [pin.tool for pin in waiting] == (["send"] if given else [])
     assert noted == ["mail send"]

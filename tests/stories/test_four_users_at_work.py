@@ -113,8 +113,13 @@ async def test_a_name_of_a_run_means_ones_own_and_an_admin_stops_any(database_ur
         await it.command(DAVE, f"/subagents stop {short(hers.id)}", THREAD)
         assert (await it.outlet.announced(hers.id)).owner == ALICE
         async with it.bot.database.snapshot() as tx:
-            audited = list(await tx.execute(select(tables.audit.c.action, tables.audit.c.user_id)))
-        assert [tuple(row) for row in audited] == [("stop", DAVE.key)]
+            columns = (tables.audit.c.action, tables.audit.c.user_id, tables.audit.c.owner_id)
+            audited = await tx.execute(select(*columns).where(tables.audit.c.action == "stop"))
+        assert {tuple(row) for row in audited} == {
+            ("stop", BOB.key, BOB.key),
+            ("stop", CAROL.key, CAROL.key),
+            ("stop", DAVE.key, ALICE.key),
+        }
 
 
 # --- files ------------------------------------------------------------------------------------

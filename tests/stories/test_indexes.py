@@ -135,4 +135,4 @@ async def test_no_regular_duty_and_no_step_of_the_work_reads_a_whole_table(
     assert not scans, "\n".join(scans)
     written = "\n".join(recorded.found)
     deleted = {name for name in metadata.tables if f"DELETE FROM {name} " in written}
-    assert deleted >= {"messages", "turns", "subagent_runs", "outbox", "steps", "audit", "users"}
+    assert deleted >= {"messages", "turns", "subagent_runs", "outbox", "steps", "users"}

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.agent.credentials import CredentialLog
 from bot.agent.messages import ToolCall, ToolResult, with_unique_ids
 from bot.agent.permissions import Decision, Permissions, read_rules
 from bot.agent.protocols import AskedCall
@@ -21,15 +22,19 @@ from bot.agent.toolbox import (
     Toolbox,
     may_have_run,
 )
-from bot.errors import BotError, LimitReachedError, NotAllowedError
+from bot.errors import BotError, DatabaseUnreachableError, LimitReachedError, NotAllowedError
 from bot.rights.effective import Rights
 from bot.rights.settings import RoleSettings
 from bot.tasks import Tasks
-from bot.values import Json
+from bot.values import Identity, Json
+from db.audit import Filter, newest
+from db.database import Database
 from skills.base import Effects, Tool, ToolContext, ToolError, tool
 from tests.bot.agent.things import Hung, Run, a_tool
 from tests.fakes.around import FakeTimer, caller
 from tests.fakes.scripted_model import call
+
+OTHER = Identity("discord", "", "77")
 
 
 class Box:
@@ -78,6 +83,54 @@ async def test_a_tool_is_listed_as_the_model_reads_it_and_called(box: Box) -> No
     assert await tools.call(call("add", "id", a=2), caller()) == ToolResult(
         "id", "3", foreign=True, private=True
     )
+
+
+async def test_the_use_of_a_credential_is_recorded_before_the_call_and_once_for_its_work(
+    box: Box, database: Database
+) -> None:
+    called: list[str] = []
+
+    @tool(credential="rest shop")
+    async def order(context: ToolContext) -> str:
+        """Order."""
+        called.append(context.work_id)
+        return "Done."
+
+    tools, record = box.of(order), CredentialLog(database).record
+    first = replace(caller(), credential_used=record)
+    for _ in range(2):
+        await tools.call(call("order", "id"), first)
+    again = replace(first, credential_used=CredentialLog(database).record)
+    await tools.call(call("order", "id"), again)
+    other = replace(
+        again, user=OTHER, work_id="another", credential_used=CredentialLog(database).record
+    )
+    await tools.call(call("order", "id"), other)
+
+    found = await database.read(newest, Filter(), limit=9)
+    assert len(called) == 4
+    assert {(each.entry.actor, each.entry.action, each.entry.subject) for each in found} == {
+        (first.user.key, "credential", "rest shop"),
+        (OTHER.key, "credential", "rest shop"),
+    }
+    assert len(found) == 2
+
+
+async def test_a_call_whose_credential_cannot_be_recorded_is_not_made(box: Box) -> None:
+    called: list[str] = []
+
+    @tool(credential="rest shop")
+    async def order(_: ToolContext) -> str:
+        """Order."""
+        called.append("yes")
+        return "Done."
+
+    async def fail(_: ToolContext, __: str) -> None:
+        raise DatabaseUnreachableError("no answer")
+
+    with pytest.raises(DatabaseUnreachableError):
+        await box.of(order).call(call("order", "id"), replace(caller(), credential_used=fail))
+    assert called == []
 
 
 async def test_an_unknown_tool_is_refused_with_the_names_of_those_there_are(

@@ -160,5 +160,8 @@ async def test_a_question_is_answered_by_its_owner_or_an_admin_and_by_nobody_els
     assert GONE_REPLY not in (admin, owner)
     async with asked.database.snapshot() as tx:
         rows = await tx.execute(select(audit))
-        noted = [(row.user_id, row.action, row.subject) for row in rows]
-    assert noted == [(bob.key, "answer", question.id)]
+        noted = {(row.user_id, row.action, row.owner_id, row.subject) for row in rows}
+    assert noted == {
+        (bob.key, "answer", alice.key, question.run_id),
+        (alice.key, "answer", alice.key, other.run_id),
+    }

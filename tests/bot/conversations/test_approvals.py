@@ -219,8 +219,8 @@ async def test_a_confirmation_is_answered_by_its_owner_or_an_admin_and_by_nobody
     assert not admin.refused
     async with desk.database.snapshot() as tx:
         rows = await tx.execute(select(audit))
-        noted = [(row.user_id, row.action, row.subject) for row in rows]
-    assert noted == [(bob.key, "answer", question.id)]
+        noted = [(row.user_id, row.action, row.owner_id, row.subject) for row in rows]
+    assert noted == [(bob.key, "deny", alice.key, "mail")]
 
 
 async def test_an_admin_may_deny_and_not_allow(desk: Desk, alice: Identity, bob: Identity) -> None:
@@ -255,7 +255,8 @@ async def test_a_role_decides_where_a_rule_says_so_and_the_owner_may_only_say_no
     assert not theirs.refused
     assert desk.database.transactions == before + 1
     async with desk.database.snapshot() as tx:
-        assert list(await tx.scalars(select(audit.c.subject))) == [question.id]
+        noted = await tx.execute(select(audit.c.user_id, audit.c.action, audit.c.owner_id))
+        assert [tuple(row) for row in noted] == [(bob.key, "approve", alice.key)]
         said = list(await tx.scalars(select(messages.c.text)))
     assert [kind for kind, _ in await desk.begun()] == ["confirmed"]
     assert any("Another user, with the role `lead`, said yes to" in text for text in said)

@@ -173,4 +173,4 @@ async def test_everyones_runs_are_listed_for_a_command_of_an_admin_only(
     listed = await commands.run("/subagents list all", caller(bob, role=Role.OPERATOR))
 
     assert short(run.id) in listed.text
-    assert await audited(commands.database) == [(bob.key, "list", "all")]
+    assert await audited(commands.database) == [(bob.key, "view", "all")]

@@ -13,6 +13,7 @@ from bot.platforms.reading import Membership
 from bot.rights.settings import RolesSettings
 from bot.subagents.active import ActiveRuns
 from bot.values import Identity, Place, RunStatus
+from db.audit import SYSTEM
 from db.database import Database
 from db.rows import place_columns
 from db.tables import audit, schedules, subagent_runs, turns
@@ -121,8 +122,9 @@ async def test_what_a_user_started_in_a_server_ends_when_they_leave_it_and_nothi
     ]
     assert await states(database) == sorted(expected, key=str)
     async with database.snapshot() as tx:
-        noted = [(row.user_id, row.action, row.subject) for row in await tx.execute(select(audit))]
-    assert noted == [(alice.key, "access lost", "discord:70010:80010")]
+        rows = await tx.execute(select(audit))
+        noted = [(row.user_id, row.action, row.owner_id, row.subject) for row in rows]
+    assert noted == [(SYSTEM, "access lost", alice.key, "discord:70010:80010")]
 
 
 async def test_the_owners_are_checked_once_a_minute(

@@ -183,7 +183,6 @@ SMALL = {
     "pauses",
     "holds",
     "approvals",
-    "audit",
     "commands",
     "mcp_pins",
     "participants",

@@ -29,12 +29,16 @@ from tests.fakes.watched_database import WatchedDatabase
 OWN = frozenset({"notes", "memories"})
 #: Rows that belong to no user and are few.
 STAYS = frozenset(
-    {"slack_installs", "mcp_pins", "skill_data", "reservations", "pauses", "holds", "held_copies"}
+    {
+        *("slack_installs", "mcp_pins", "skill_data", "reservations", "pauses", "holds"),
+        *("held_copies", "audit"),
+    }
 )
 #: Tables whose rows no rule deletes, with the reason.
 KEPT = {
     "workers": "a row per start of a process: `workers.forget`, by the database's clock",
     "pauses": "until an admin lifts them",
+    "audit": "its text is erased: `audit.erase_before`",
     "holds": "until an operator releases it",
     "held_copies": "deleted with the last hold on its user",
     "run_files": "deleted when they are delivered, and with their run",

@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import closing
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
 from bot.subagents.wording import Outcome
 from bot.values import File, Identity, RunStatus
-from db import conversations, todos, workers
+from db import audit, conversations, todos, workers
 from db import files as stored_files
 from db.database import IDLE_SECONDS, LONGEST_PAUSE_SECONDS, Database, DatabaseSettings
 from db.runs import Run
@@ -76,6 +77,23 @@ async def test_files_are_forgotten_after_their_days_and_their_messages_are_not(
     assert kept == 1
     assert await stored.count(table) == 0
     assert await stored.count(messages) == 1
+
+
+async def test_a_configuration_that_a_start_brings_is_recorded_once(
+    database: Database, clock: FakeClock
+) -> None:
+    for process, configuration in (("one", "a" * 64), ("two", "a" * 64), ("three", "b" * 64)):
+        duties = replace(
+            upkeep(database, clock, RetentionSettings()),
+            worker_id=process,
+            platforms=(),
+            configuration=partial(str, configuration),
+        )
+        clock.advance(1)
+        await duties.enter()
+
+    found = await database.read(audit.newest, audit.Filter(action="configuration"), limit=9)
+    assert [each.entry.subject for each in found] == ["b" * 16, "a" * 16]
 
 
 async def test_schedules_that_are_over_and_old_lists_are_forgotten_with_the_runs(

@@ -405,9 +405,12 @@ async def test_an_admin_stops_the_run_of_another_and_it_is_written_down(
 
     assert (await office.read(run)).status is RunStatus.CANCELLED
     async with office.database.snapshot() as tx:
-        rows = await tx.execute(select(audit))
-        noted = [(row.user_id, row.action, row.subject, row.detail) for row in rows]
-    assert noted == [(bob.key, "stop", run.id, f"run of {alice.key}")]
+        rows = await tx.execute(select(audit).order_by(audit.c.id))
+        noted = [(row.user_id, row.action, row.owner_id, row.subject) for row in rows]
+    assert noted == [
+        (alice.key, "spawn", alice.key, run.id),
+        (bob.key, "stop", alice.key, run.id),
+    ]
 
 
 async def test_the_model_of_an_admin_neither_stops_nor_messages_the_run_of_another(

@@ -72,10 +72,10 @@ def admin(user: Identity) -> Caller:
     return caller(user, role=Role.OPERATOR)
 
 
-async def audited(database: Database) -> list[tuple[str, str, str, str]]:
+async def audited(database: Database) -> list[tuple[str, str, str, str, str]]:
     async with database.snapshot() as tx:
         rows = await tx.execute(select(audit))
-        return [(row.user_id, row.action, row.subject, row.detail) for row in rows]
+        return [(row.user_id, row.action, row.owner_id, row.subject, row.effect) for row in rows]
 
 
 async def find(records: Records, handle: str, who: Caller) -> Run:
@@ -151,7 +151,7 @@ async def test_an_admin_finds_the_run_of_another_and_that_is_written_down(
     mine = await stored.run(bob, label="secret too")
     assert await find(records, "secret", admin(bob)) == mine
 
-    assert await audited(records.database) == [(bob.key, "info", run.id, f"run of {alice.key}")]
+    assert await audited(records.database) == [(bob.key, "view", alice.key, run.id, "info")]
 
 
 async def test_an_admin_of_a_server_reaches_only_what_began_there(
@@ -186,7 +186,7 @@ async def test_an_admin_of_a_server_reaches_only_what_began_there(
     ):
         with pytest.raises(NotAllowedError, match="Only admins"):
             await ask
-    assert {(action, subject) for _, action, subject, _ in await audited(records.database)} == {
+    assert {(what, subject) for _, _, _, subject, what in await audited(records.database)} == {
         ("list", "all of discord:7001"),
         ("info", seen.id),
         ("usage", "all of discord:7001"),
@@ -279,7 +279,7 @@ async def test_a_list_holds_what_goes_on_and_what_ended_within_half_an_hour(
     active, over = await records.list(admin(bob), everyone=True)
     assert {run.id for run in active} == {going.id, theirs.id}
     assert over == [ended]
-    assert await audited(records.database) == [(bob.key, "list", "all", "")]
+    assert await audited(records.database) == [(bob.key, "view", "", "all", "list")]
 
 
 async def test_all_about_a_run_is_told_with_its_place_in_the_line_and_its_messages(

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from bot.errors import DatabaseUnreachableError, ToolError
+from db.audit import CONSOLE
 from db.trouble import DISK_FULL
 from skills.base import Effects, Reach
 from skills.mcp.pins import Pins
@@ -408,7 +409,7 @@ async def test_an_approval_brings_it_back_as_it_is_now(bench: Bench) -> None:
     await bench.call("mcp__fake__become", words="Say it twice.")
     await bench.until(server, lambda each: "echo" in each.waiting)
 
-    assert await bench.servers.approve("fake", by="root") == ("echo",)
+    assert await bench.servers.approve("fake", by="root", place=CONSOLE) == ("echo",)
     await bench.until(server, lambda each: not each.waiting)
 
     assert bench.tool("mcp__fake__echo").description.startswith("Say it twice.")
