@@ -145,3 +145,41 @@ async def test_an_operator_sees_the_state_at_the_terminal(sqlite_url: str) -> No
     async with at_terminal(sqlite_url, Play(), name="root", access=access) as it:
         it.send("/health")
         await it.shows("Process")
+
+
+async def test_an_operator_kills_and_drains_at_the_terminal(sqlite_url: str) -> None:
+    """Everything is stopped after a confirmation, and the process ends when it is drained."""
+    play = Play(
+        main=[call("sessions_spawn", task="Count the hens", label="hens"), Reply(text="Begun.")],
+        runs={"Count": [Reply(text="I count the", fault="hang", after_events=4)]},
+    )
+    access = AccessSettings(admins=("terminal:root",))
+    async with at_terminal(sqlite_url, play, name="root", access=access) as it:
+        it.send("Count my hens.")
+        await it.shows("Begun.")
+        await it.until(lambda: bool(it.bot.upkeep.active.by_id), "the run")
+        it.send("/kill all")
+        await it.shows("This stops 1 run and 0 answers of 1 user in the whole bot")
+        going = (await newest_run(it.bot, "Count")).status
+        it.send("/kill all yes")
+        await it.shows("Stopped 1 run and 0 answers of 1 user")
+        await it.until(lambda: not it.bot.upkeep.active.by_id, "the end of the run")
+        stopped = (await newest_run(it.bot, "Count")).status
+        draining = it.bot.draining.is_set()
+        it.send("/drain")
+        await it.shows("This process begins nothing new")
+
+        assert going is RunStatus.RUNNING
+        assert stopped is RunStatus.CANCELLED
+        assert not draining
+        assert it.bot.draining.is_set()
+
+
+async def test_who_is_no_admin_has_no_such_commands_at_the_terminal(sqlite_url: str) -> None:
+    access = AccessSettings(admins=("terminal:root",))
+    async with at_terminal(sqlite_url, Play(), name="alice", access=access) as it:
+        for typed in ("drain", "pause all", "audit", "health"):
+            it.send(f"/{typed}")
+            await it.shows(f"There is no command /{typed.split()[0]}")
+
+        assert not it.bot.draining.is_set()

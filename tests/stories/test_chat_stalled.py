@@ -69,3 +69,20 @@ async def test_a_silent_turn_ends_at_the_terminal(sqlite_url: str) -> None:
         await let_time_pass(it.bot.upkeep.turns)
         await it.shows("I got half of it.")
         await it.shows("nothing came for too long")
+
+
+async def test_a_silent_run_stalls_at_the_terminal(sqlite_url: str) -> None:
+    play = Play(
+        main=[call("sessions_spawn", task="Count the hens", label="hens"), Reply(text="Begun.")],
+        runs={"Count": [SILENCE, Reply(text="Six hens so far.")]},
+    )
+    access = AccessSettings(admins=("terminal:alice",))
+    async with at_terminal(sqlite_url, play, access=access) as it:
+        it.send("Count my hens.")
+        await it.shows("Begun.")
+        await it.until(lambda: bool(it.bot.upkeep.active.by_id), "the run")
+        await let_time_pass(it.bot.upkeep.active)
+        await it.shows("Six hens so far.")
+        # As the owner's result, and as the admin's notice.
+        await it.shows("stalled")
+        await it.shows("For admins")
