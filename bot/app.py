@@ -47,6 +47,7 @@ from bot.conversations.deciding import Deciders
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import CatchUpSettings
+from bot.conversations.health import release
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.progress_notices import ProgressNotices
@@ -86,6 +87,7 @@ from bot.values import Clock, Identity, Live, utc_now
 from db.database import Database
 from db.steps import StepWriter
 from migrations.run import open_database
+from migrations.version import SCHEMA_VERSION
 from skills.base import Skill
 from skills.declaration import BotServices, SkillParts
 from skills.opening import OpenSkills
@@ -349,6 +351,7 @@ async def open_bot(
             on_crashes=watch.on_crashes,
             now=now,
             configuration=lambda: fingerprint(current()),
+            version=release(SCHEMA_VERSION),
             further=duties_of(base, endings, watch, audit_log),
         )
 

@@ -17,6 +17,7 @@ class Worker:
 
     Attributes:
         configuration: The fingerprint of its configuration; empty if it is unknown.
+        version: The version of the bot that it runs; empty if it is unknown.
         leaving: It was asked to end.
     """
 
@@ -24,6 +25,7 @@ class Worker:
     platforms: tuple[str, ...]
     started_at: datetime
     configuration: str
+    version: str
     leaving: bool
 
 
@@ -87,6 +89,7 @@ async def processes(tx: Transaction, within: timedelta) -> list[Worker]:
             platforms=tuple(row.platforms),
             started_at=row.started_at,
             configuration=row.configuration,
+            version=row.version,
             leaving=row.leaving_at is not None,
         )
         for row in await tx.execute(query)

@@ -26,11 +26,17 @@ def time_of(tx: Transaction, *, ago: timedelta = timedelta(0)) -> ColumnElement[
 
 
 async def start(
-    tx: Transaction, worker_id: str, platforms: list[str], configuration: str = ""
+    tx: Transaction,
+    worker_id: str,
+    platforms: list[str],
+    configuration: str = "",
+    *,
+    version: str = "",
 ) -> None:
-    """Store a process that has just started, with the fingerprint of its configuration."""
+    """Store a process that has just started, with its configuration's fingerprint and version."""
     now = time_of(tx)
-    row = {"id": worker_id, "platforms": platforms, "configuration": configuration}
+    row = {"id": worker_id, "platforms": platforms}
+    row |= {"configuration": configuration, "version": version}
     await tx.execute(insert(workers).values(row | {"started_at": now, "heartbeat_at": now}))
 
 

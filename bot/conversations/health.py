@@ -72,12 +72,15 @@ class Health:
         for each in processes:
             config = f", configuration {each.configuration[:8]}" if each.configuration else ""
             leaving = ", ending" if each.leaving else ""
+            runs_version = f", {each.version}" if each.version else ""
             running = duration(max(0.0, (now - each.started_at).total_seconds()))
             serves = ", ".join(each.platforms)
-            lines.append(f"- Process `{each.id}`: {serves}, for {running}{config}{leaving}")
+            lines.append(
+                f"- Process `{each.id}`: {serves}, for {running}{runs_version}{config}{leaving}"
+            )
         if not processes:
             lines.append("- Process: none is running")
-        lines.append(f"- Version: {_version()}, tables {self.schema}")
+        lines.append(f"- Version: {release(self.schema)}")
         lines += [f"- Disk {line}" for line in disk_lines(self.folders)]
         lines.append(f"- Database: {server}, {self.shown}, answered in {took:.0f} ms")
         return "\n".join(lines)
@@ -95,8 +98,10 @@ def disk_lines(folders: Sequence[Path]) -> list[str]:
     return list(lines.values())
 
 
-def _version() -> str:
+def release(schema: str) -> str:
+    """Return the version of the bot, with that of the tables that it knows."""
     try:
-        return f"retinue {version('retinue')}"
+        name = f"retinue {version('retinue')}"
     except PackageNotFoundError:
-        return "retinue (from source)"
+        name = "retinue (from source)"
+    return f"{name}, tables {schema}"

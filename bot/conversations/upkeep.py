@@ -94,6 +94,7 @@ class Upkeep:
         stored_outcome: Returns the outcome of a run without a worker, by its steps: see `Runner`.
         on_crashes: Called with the number of processes that ended without being asked to.
         configuration: Returns the fingerprint of the configuration in force.
+        version: The version of the bot, with that of its tables.
         further: Returns the duties of other modules, done as often as the sweep.
         platforms: The platforms whose work this process may do.
     """
@@ -117,6 +118,7 @@ class Upkeep:
     now: Clock
     stored_outcome: Callable[[Run, Outcome], Awaitable[Outcome]]
     configuration: Callable[[], str] = str
+    version: str = ""
     on_crashes: Callable[[int], None] = lambda _: None
     further: Callable[[], Sequence[Duty]] = tuple
     _logged: dict[str, str] = field(default_factory=dict)
@@ -170,7 +172,7 @@ class Upkeep:
         configuration = self.configuration()
         async with self.database.transaction() as tx:
             before = await workers.newest_configuration(tx)
-            await workers.start(tx, self.worker_id, list(self.platforms), configuration)
+            await self._start(tx)
             if configuration != before:
                 entry = AuditEntry(
                     actor=SYSTEM,
@@ -182,12 +184,21 @@ class Upkeep:
                 )
                 await audit.record(tx, entry)
 
+    async def _start(self, tx: Transaction) -> None:
+        await workers.start(
+            tx,
+            self.worker_id,
+            list(self.platforms),
+            self.configuration(),
+            version=self.version,
+        )
+
     async def beat(self) -> None:
         """Store a heartbeat of this process."""
         async with self.database.heartbeat() as tx:
             if not await workers.heartbeat(tx, self.worker_id):
                 # The registration was deleted while the machine slept.
-                await workers.start(tx, self.worker_id, list(self.platforms), self.configuration())
+                await self._start(tx)
         self.heartbeat.beat()
 
     async def announce_leaving(self) -> None:

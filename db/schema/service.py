@@ -34,6 +34,8 @@ workers = Table(
     # The fingerprint of the configuration in force there, and the hash of the file it read last.
     Column("configuration", String(64), nullable=False, server_default=""),
     Column("configuration_file", String(64), nullable=False, server_default=""),
+    # The version of the bot, and that of the tables it knows.
+    Column("version", String(100), nullable=False, server_default=""),
 )
 
 listeners = Table(
