@@ -70,14 +70,12 @@ class Health:
             *(f"- Provider {line}" for line in self.providers()),
         ]
         for each in processes:
-            config = f", configuration {each.configuration[:8]}" if each.configuration else ""
-            leaving = ", ending" if each.leaving else ""
-            runs_version = f", {each.version}" if each.version else ""
             running = duration(max(0.0, (now - each.started_at).total_seconds()))
-            serves = ", ".join(each.platforms)
-            lines.append(
-                f"- Process `{each.id}`: {serves}, for {running}{runs_version}{config}{leaving}"
-            )
+            about = [*each.platforms, f"for {running}"]
+            about += [each.version] if each.version else []
+            about += [f"configuration {each.configuration[:8]}"] if each.configuration else []
+            about += ["ending"] if each.leaving else []
+            lines.append(f"- Process `{each.id}`: {', '.join(about)}")
         if not processes:
             lines.append("- Process: none is running")
         lines.append(f"- Version: {release(self.schema)}")

@@ -59,6 +59,8 @@ async def test_the_state_names_queue_deliveries_processes_and_versions(
     await stored.item(alice, status="blocked")
     await database.write(pauses.put, Pause(paused_by="discord::1", created_at=clock()))
     await database.write(workers.start, "box-1", ["discord"], "0123456789abcdef")
+    # During an upgrade another process runs the version before.
+    await database.write(workers.start, "box-2", ["slack"], version="retinue 0.1.0, tables 2025")
 
     text = await health_of(database, clock, tmp_path).text()
 
@@ -69,6 +71,8 @@ async def test_the_state_names_queue_deliveries_processes_and_versions(
     assert "Pauses: 1" in text
     assert "Provider anthropic: answered 2 s ago" in text
     assert "Process `box-1`: discord" in text
+    [other] = [line for line in text.splitlines() if "`box-2`" in line]
+    assert other.endswith("retinue 0.1.0, tables 2025")
     assert "configuration 01234567" in text
     assert "tables 2026" in text
     assert "free" in text

@@ -51,6 +51,7 @@ def upkeep(database: Database, name: str, *, now: Clock, monotonic: Callable[[],
         "endings": FakeOffice(database, settings, now).endings,
         "settings": settings,
         "configuration": str,
+        "version": "",
         "typed": DurableCommands(
             cast(CommandRunner, None),
             database,

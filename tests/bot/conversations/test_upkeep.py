@@ -46,6 +46,7 @@ def upkeep(database: Database, clock: FakeClock, retention: RetentionSettings) -
         "endings": FakeOffice(database, settings, clock).endings,
         "settings": settings,
         "configuration": str,
+        "version": "",
         "retention": Retention(
             database=database,
             engine=engine,
