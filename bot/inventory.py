@@ -1,14 +1,17 @@
 """Lists the agents and skills of a configuration without opening a bot."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from bot import prompt_tokens
+from bot.agent.permissions import read_rules
 from bot.catalog.agents import AgentCatalog, as_tools, tool_name
 from bot.catalog.skills import SkillCatalog
 from bot.config.model import Config
 from bot.errors import BadRequestError
+from bot.rights.effective import Kind, model_names
+from bot.rights.names import levels_of, unknown_names, unknown_role
 from skills import discovery
 from skills.base import Skill
 from skills.loading import fitting, load
@@ -80,6 +83,7 @@ def take(config: Config) -> Inventory:
             *not_tools,
             *_unsafe(config),
             *_unknown_names(config, agents, folders, known),
+            *_unknown_in_roles(config, agents, folders, known),
             *loaded.problems,
         ),
     )
@@ -112,7 +116,13 @@ def _unknown_names(
 
     The authors of the rules rely on them.
     """
-    lists = {"permissions.rules": config.permissions.permissions.configured}
+    lists = {
+        "permissions.rules": config.permissions.permissions.configured,
+        **{
+            f"{key}.permissions": read_rules(level.permissions)
+            for key, level in levels_of(config.roles).items()
+        },
+    }
     for agent in agents.by_name.values():
         owner = f"The agent {agent.name}"
         lists[owner] = agent.permissions
@@ -132,3 +142,19 @@ def _unknown_names(
         for rule in rules.rules:
             if not set("*?[") & set(rule.tool) and not known(rule.tool):
                 yield f"{owner} has the rule “{rule}”, and there is no tool `{rule.tool}` here."
+            if told := unknown_role(owner, rule.approver, config.roles):
+                yield told
+
+
+def _unknown_in_roles(
+    config: Config, agents: AgentCatalog, folders: SkillCatalog, known: Callable[[str], bool]
+) -> Iterator[str]:
+    """Report names under `roles:` that denote nothing: a role would have less than it seems."""
+    choices = (*config.models.choices, *config.models.fallback_choices)
+    there: Mapping[Kind, Collection[str]] = {
+        "agents": agents.by_name,
+        "models": [name for each in choices for name in model_names(each.provider, each.model)],
+        "skills": folders.by_name,
+        "tools": discovery.names(),
+    }
+    yield from unknown_names(config.roles, there, known)

@@ -52,9 +52,9 @@ class RightsLevel:
     def admits(self, kind: Kind, names: Iterable[str]) -> bool:
         """Return True if the level allows a thing with these names, and does not deny it."""
         known = tuple(names)
-        if _any_fits(known, self.denied.get(kind, ())):
+        if any_fits(known, self.denied.get(kind, ())):
             return False
-        return kind not in self.allowed or _any_fits(known, self.allowed[kind])
+        return kind not in self.allowed or any_fits(known, self.allowed[kind])
 
     @property
     def as_json(self) -> Json:
@@ -188,7 +188,8 @@ async def unlimited(_: Identity, __: Place) -> Rights:
     return UNLIMITED_RIGHTS
 
 
-def _any_fits(names: Sequence[str], patterns: Sequence[str]) -> bool:
+def any_fits(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Return True if one of the names fits one of the patterns, upper and lower case alike."""
     return any(
         fnmatchcase(name.lower(), pattern.lower().replace("[", "[[]"))
         for pattern in patterns

@@ -106,6 +106,43 @@ def test_everything_that_is_wrong_is_a_warning_and_what_is_right_is_there(folder
     )
 
 
+def test_names_in_roles_that_denote_nothing_are_told_with_what_was_meant(folder: Path) -> None:
+    put_agent(folder, "writer", "")
+    put_skill(folder, "pdf")
+    named = {
+        "guest": {
+            "agents": ["writter", "general", "re*", "zz*"],
+            "denied_models": ["claude-haiku-*", "sonet"],
+            "tools": ["web", "web_serch", "mcp__prod__*", "mcp__time__now"],
+            "skills": ["pdf", "pfd"],
+            "permissions": {"shell:git push*": "ask:leed", "shel": "deny"},
+        },
+        "lead": {},
+    }
+    right = {"lead": {"tools": ["web_search"], "permissions": {"shell": {"ask": "lead"}}}}
+    server = {"time": {"command": ["mcp-server-time"]}}
+    given: Json = {
+        "models": {"anthropic": {"api_key": "k" * 20}},
+        "mcp": McpSettings.model_validate({"servers": server}),
+    }
+
+    wrong = take(configured(folder, roles={"named": named}, **given)).problems
+    good = take(configured(folder, roles={"named": right}, **given)).problems
+
+    key = "roles.named.guest"
+    assert wrong == (
+        f"{key}.permissions asks the role `leed`, which `roles.named` does not have: did you mean "
+        "`lead`?",
+        f"{key}.permissions has the rule “shel: deny”, and there is no tool `shel` here.",
+        f"{key}.agents names `writter`, and there is no such agent: did you mean `writer`?",
+        f"{key}.agents names `zz*`, and there is no such agent.",
+        f"{key}.denied_models names `sonet`, and there is no such model: did you mean `sonnet`?",
+        f"{key}.tools names `web_serch`, and there is no such tool: did you mean `web_search`?",
+        f"{key}.skills names `pfd`, and there is no such skill: did you mean `pdf`?",
+    )
+    assert good == ()
+
+
 def test_models_that_may_not_be_asked_for_are_told(folder: Path) -> None:
     put_agent(folder, "a", "model: sonnet")
     put_agent(folder, "b", "model: opus")
