@@ -9,10 +9,10 @@ from bot.accounts import account_of
 from bot.config.live import LiveConfig
 from bot.config.loading import origins
 from bot.config.model import Config
-from bot.conversations.access import spelled
+from bot.conversations.access import place_named, spelled
 from bot.conversations.inbound import authorise
 from bot.conversations.rights import RightsDirectory
-from bot.errors import BadRequestError, ConfigError, NotAllowedError
+from bot.errors import ConfigError, NotAllowedError
 from bot.rights.describing import DEFAULT, RightsSources
 from bot.rights.roles import role_of
 from bot.values import Identity, Place
@@ -69,7 +69,7 @@ def shown(
     Raises:
         BadRequestError: The place or the account is none.
     """
-    user, there = account_of(account), place_of(place)
+    user, there = account_of(account), place_named(place)
     role = role_of(config.roles, user, there, groups)
     try:
         rights = str(authorise(user, config.access, there))
@@ -79,19 +79,3 @@ def shown(
     lines = sources_of(live, origins(file, os.environ)).described(role, there)
     head = f"What applies to {spelled(user)} in {place}: {rights}"
     return "\n".join([head, *(line.replace("`", "") for line in lines)])
-
-
-def place_of(typed: str) -> Place:
-    """Return the place of a name such as `slack:T1:C1`.
-
-    Raises:
-        BadRequestError: It is no place.
-    """
-    platform, *parts = typed.split(":")
-    if platform not in {"discord", "slack", "terminal"} or len(parts) > 2:
-        raise BadRequestError(
-            f"{typed[:80]!r} is no place: write discord:SERVER:CHANNEL, slack:WORKSPACE:CHANNEL, "
-            "`discord:` for direct messages, or `terminal:`."
-        )
-    workspace, channel = [*parts, "", ""][:2]
-    return Place(platform, workspace, channel)

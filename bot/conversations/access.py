@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import BeforeValidator, Field, field_validator
 
+from bot.errors import BadRequestError
 from bot.values import Identity, Place, Role, Settings
 
 #: A server or workspace in the configuration.
@@ -90,6 +91,22 @@ class AccessSettings(Settings):
 def spelled(user: Identity) -> str:
     """Return the name of a user in the configuration: `discord:1234`, `slack:T1:U2`."""
     return ":".join(part for part in user.parts if part)
+
+
+def place_named(typed: str) -> Place:
+    """Return the place of a name such as `slack:T1:C1`.
+
+    Raises:
+        BadRequestError: It is no place.
+    """
+    platform, *parts = typed.split(":")
+    if platform not in {"discord", "slack", "terminal"} or len(parts) > 2:
+        raise BadRequestError(
+            f"{typed[:80]!r} is no place: write discord:SERVER:CHANNEL, slack:WORKSPACE:CHANNEL, "
+            "`discord:` for direct messages, or `terminal:`."
+        )
+    workspace, channel = [*parts, "", ""][:2]
+    return Place(platform, workspace, channel)
 
 
 def is_blocked(user: Identity, settings: AccessSettings) -> bool:

@@ -268,6 +268,10 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
         _of_chat(
             "settings",
             "What applies to you here, and where each value comes from",
+            (
+                _option("user", "U", "Another user: a mention or an account (admins only)"),
+                _option("place", "P", "Another place: discord:SERVER:CHANNEL (admins only)"),
+            ),
             handler=settings_commands.settings,
         ),
         _of_chat(

@@ -7,8 +7,9 @@ from typer.testing import CliRunner
 
 from bot.__main__ import build
 from bot.config.loading import load
+from bot.conversations.access import place_named
 from bot.errors import BadRequestError
-from bot.settings_shown import place_of, shown
+from bot.settings_shown import shown
 from bot.values import Place
 
 FILE = """\
@@ -87,13 +88,13 @@ def test_the_role_is_that_of_the_given_groups_and_place(file: Path) -> None:
     ],
 )
 def test_places_are_named_as_in_the_configuration(typed: str, place: Place) -> None:
-    assert place_of(typed) == place
+    assert place_named(typed) == place
 
 
 @pytest.mark.parametrize("typed", ["", "here", "irc:x", "slack:T1:C1:1.0"])
 def test_what_is_no_place_is_refused(typed: str) -> None:
     with pytest.raises(BadRequestError, match="is no place"):
-        place_of(typed)
+        place_named(typed)
 
 
 def test_the_command_shows_it(file: Path) -> None:
