@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
+from bot.agent.sanitizer import one_line
 from bot.conversations.access import has_admin_powers
 from bot.conversations.commands import CommandCall
 from bot.errors import BadRequestError, NotAllowedError, NotFoundError
@@ -36,6 +37,11 @@ WORDS = {
     "bot": Scope.BOT,
     "me": Scope.USER,
 }
+NOT_RAISED = (
+    "Nothing was raised: there is no limit “{name}” here, or nothing was used of it yet. One of "
+    "which nothing is used is changed in `config.yaml`.\n{limits}"
+)
+NO_LIMITS = "No spending limit applies here."
 USAGE = (
     "Write the limit (channel, server, bot or me) and by how much to raise it today: `$5` or a "
     "number of tokens, such as `{}`."
@@ -100,10 +106,8 @@ async def raise_limit(call: CommandCall) -> CommandReply:
             effect = f"by {raised} until midnight UTC"
             await audit.record(tx, caller.entry("raise", now, subject=ids[0], effect=effect))
     if not states:
-        raise NotFoundError(
-            "There is no such limit, or nothing was used of it yet. `/subagents usage` shows the "
-            "limits that apply here."
-        )
+        shown = limits_text(await bot.ledger.states(payer)) or NO_LIMITS
+        raise NotFoundError(NOT_RAISED.format(name=one_line(name, 40), limits=shown))
     return CommandReply(
         text=f"Raised by {raised} until midnight UTC. What was refused can be asked again."
     )

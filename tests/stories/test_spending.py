@@ -154,6 +154,8 @@ async def test_an_admin_raises_a_limit_for_today(database_url: str) -> None:
     assert "`/retinue raise channel $5`" in wrong.text or "Write the limit" in wrong.text
     assert "There is no such limit" in unknown.text
     assert unused.failed
+    assert "there is no limit “channel” here" in unused.text
+    assert "the whole bot" in unused.text
     assert raised.text.startswith("Raised by $1 until midnight UTC.")
     assert "- the whole bot today: $0.9600 of $2.00 (48 %)" in usage.text
     assert second == "More hens."
