@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from bot.agent.permissions import PermissionSettings
 from bot.conversations.access import AccessSettings
 from bot.conversations.deciding import GONE
+from bot.rights.settings import RolesSettings
 from bot.values import RunStatus, short
 from tests.fakes.anthropic_server import Reply
 from tests.stories.asking import (
@@ -218,3 +220,37 @@ async def test_an_agent_that_is_called_as_a_tool_asks_while_the_turn_waits(
         assert (run.status, run.mode) == (RunStatus.WAITING_APPROVAL, "sync")
         assert not any("It is painted." in text for text in before)
         assert world.done == ["fence"]
+
+
+async def test_a_member_of_the_role_that_a_rule_names_decides_and_the_owner_sees_who(
+    chat_way: ChatWay, tmp_path: Path
+) -> None:
+    world = World()
+    rules = PermissionSettings.model_validate({"rules": {"paint": {"ask": "lead"}}})
+    kit = painter(tmp_path, world, "approvals: ask")
+    async with new_chat(chat_way) as chat:
+        named = {"lead": {"members": [chat.account("root")]}}
+        roles = RolesSettings.model_validate({"named": named})
+        play = painting(PAINT, Reply(text="Painted."))
+        async with chat.bot(play, permissions=rules, roles=roles, **kit):
+            talk, question = await asked(chat, "asks: may it use")
+            owner = await chat.click("alice", question, "Allow once")
+            stranger = await chat.click("bob", question, "Allow once")
+            before = list(world.done)
+            await chat.click("root", question, "Always, for 30 days")
+            await chat.reads(talk, "Painted.")
+            shown = await settled(chat, talk, question, chat.name("root"))
+            grants = await chat.command("alice", talk, "retinue grants")
+            revoked = await chat.command("alice", talk, "retinue grants", tool="all")
+            none = await chat.command("alice", talk, "retinue grants")
+
+            assert "It takes the role `lead`" in question.text
+            assert "A rule gives this decision to the role `lead`." in owner.text
+            assert stranger.text
+            assert before == []
+            assert world.done == ["fence"]
+            assert "Always, for 30 days" in shown
+            assert "paint: ask:lead" in grants.text
+            assert "allowed by another user" in grants.text
+            assert "I ask again" in revoked.text
+            assert "You have allowed nothing" in none.text
