@@ -254,12 +254,10 @@ def example() -> None:
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - so typer calls it
     if not wanted:
         return
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+    from bot.versions import release  # noqa: PLC0415
+    from migrations.version import SCHEMA_VERSION  # noqa: PLC0415
 
-    try:
-        typer.echo(f"retinue {version('retinue')}")
-    except PackageNotFoundError:
-        typer.echo("retinue (from source)")
+    typer.echo(release(SCHEMA_VERSION))
     raise typer.Exit
 
 

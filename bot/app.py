@@ -47,7 +47,6 @@ from bot.conversations.deciding import Deciders
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import CatchUpSettings
-from bot.conversations.health import release
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.progress_notices import ProgressNotices
@@ -84,6 +83,7 @@ from bot.subagents.retention import RetentionSettings
 from bot.subagents.settling import Settling
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Live, utc_now
+from bot.versions import release
 from db.database import Database
 from db.steps import StepWriter
 from migrations.run import open_database
@@ -162,7 +162,9 @@ async def open_bot(
             tell=SpendingNotices(admins=admin_notices, now=now).tell,
             deliver=admin_notices.deliver,
         )
-        models = await enter(Models.open(current.live(ModelSettings), meter=ledger))
+        models = await enter(
+            Models.open(current.live(ModelSettings), meter=ledger, observe=events.publish)
+        )
         restarts = Restarts(tasks)
         writer = StepWriter(database, tasks, worker_id=worker_id, stored=restarts.passed)
         cards = Cards(
@@ -239,6 +241,7 @@ async def open_bot(
             worker_id=worker_id,
             settings=settings,
             notices=admin_notices,
+            publish=events.publish,
             now=now,
         )
         approvals = Approvals(

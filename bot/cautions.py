@@ -31,7 +31,13 @@ def cautions(config: Config, file: Path | None, environ: Mapping[str, str]) -> l
     Raises:
         ConfigError: The file cannot be read.
     """
-    return [*remarks(file, environ), *_people(config), *_models(config), *_spending(config)]
+    return [
+        *remarks(file, environ),
+        *_people(config),
+        *_models(config),
+        *_spending(config),
+        *_monitoring(config),
+    ]
 
 
 def _people(config: Config) -> Iterator[str]:
@@ -85,6 +91,16 @@ def _spending(config: Config) -> Iterator[str]:
                 f"{choice} has no price, so that it is refused where `spending` limits money: set "
                 "`models.prices` (0 is allowed)."
             )
+
+
+def _monitoring(config: Config) -> Iterator[str]:
+    """Return a warning about metrics that other computers can read."""
+    given = config.monitoring
+    if given.port is not None and given.host not in {"127.0.0.1", "::1", "localhost"}:
+        yield (
+            f"monitoring.host {given.host} lets other computers read metrics without a password: "
+            "admit only your Prometheus by a firewall or a network of its own."
+        )
 
 
 def _models(config: Config) -> Iterator[str]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from bot.app import open_bot
 from bot.catalog.agents import AgentCatalog
@@ -26,9 +26,14 @@ from bot.serving import OpenPlatform, Services, enter
 from bot.signals import StopSignals
 from bot.tasks import Tasks
 from bot.values import Identity, Live
+from bot.versions import release
 from db.database import Database, is_connection_trouble
 from db.diagnosis import diagnosis, file_trouble
 from migrations.run import open_database
+from migrations.version import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from bot.monitoring.monitor import Monitor, Watched
 
 log = logging.getLogger(__name__)
 
@@ -169,10 +174,13 @@ async def serve(
     platforms = platforms or platforms_of(watch)
     with StopSignals(on_stop=on_stop) as signals:
         async with AsyncExitStack() as stack:
+            monitor = await _monitored(stack, config, receives=receives)
             opened = await signals.until_stopped(_open(stack, watch, platforms, receives=receives))
             if opened is None:
                 return
             bot, services = opened
+            if monitor is not None:
+                monitor.attach(_watched_by_monitor(bot, services))
             # Exclude objects that live as long as the process from garbage collections. Python
             # delays a full collection until the new objects are a quarter of the old ones: with all
             # modules loaded that is 20 MB of garbage, and each collection would scan all modules.
@@ -203,6 +211,37 @@ async def _watched(watch: ConfigWatch, bot: Bot) -> AsyncIterator[None]:
         yield
     finally:
         await duties.close()
+
+
+async def _monitored(stack: AsyncExitStack, config: Config, *, receives: bool) -> "Monitor | None":
+    """Serve health checks and metrics, if the configuration has a port for them."""
+    if config.monitoring.port is None:
+        return None
+    from bot.monitoring.monitor import open_monitor  # noqa: PLC0415 - it imports a web server
+
+    # Each process counts what it does; the state of all belongs to the one that receives.
+    opening = open_monitor(config.monitoring, release=release(SCHEMA_VERSION), whole=receives)
+    return await stack.enter_async_context(opening)
+
+
+def _watched_by_monitor(bot: Bot, services: Services) -> "Watched":
+    from bot.monitoring.monitor import Watched  # noqa: PLC0415 - see above
+
+    def problems() -> dict[str, str]:
+        alive, draining = bot.upkeep.heartbeat.recent, bot.draining.is_set()
+        queue = "" if alive else "its heartbeat is not stored; other processes take its work over"
+        return {
+            **services.problems(),
+            "queue": "it is drained and begins nothing more" if draining else queue,
+        }
+
+    return Watched(
+        database=bot.database,
+        events=bot.events,
+        is_tool=bot.registry.has,
+        problems=problems,
+        now=bot.upkeep.now,
+    )
 
 
 async def _open(

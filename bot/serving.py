@@ -63,6 +63,7 @@ class Service:
         changed: Called when `opened`, `ended` or `tried` changes.
         opened: The open platform; `None` while it is unreachable.
         ended: The reason why the platform is no longer served, or never was.
+        reconnecting: Whether receiving failed, until it is tried again.
         tried: Whether the first attempt to open the platform is over.
     """
 
@@ -72,6 +73,7 @@ class Service:
     changed: Callable[[], None]
     opened: OpenPlatform | None = None
     ended: ConfigError | None = None
+    reconnecting: bool = False
     tried: bool = False
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -116,8 +118,19 @@ class Service:
                     logged = reason
             else:
                 return
+            self.reconnecting = True
             await asyncio.sleep(wait)
+            self.reconnecting = False
             wait = min(LONGEST_WAIT_SECONDS, wait * 2)
+
+    @property
+    def problem(self) -> str:
+        """The reason why the platform is not served now; empty if it is."""
+        if self.ended is not None:
+            return "it has ended; the log has the reason"
+        if self.opened is None or self.reconnecting:
+            return "it is unreachable; it is tried again"
+        return ""
 
     async def close(self) -> None:
         """Close the platform."""
@@ -180,6 +193,10 @@ class Services:
                 self.outlets[each.key] = each.opened.outlet
                 pending.connect(each.opened.outlet)
         self._changed.set()
+
+    def problems(self) -> dict[str, str]:
+        """Return the problem of each platform by its name; empty for one that is served."""
+        return {each.key: each.problem for each in self._all}
 
     @property
     def _over(self) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import logging
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -41,6 +42,9 @@ Transaction = AsyncConnection
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
+#: Receives `read` or `write`, the seconds with the wait for a connection, and True for an error.
+Observed = Callable[[str, float, bool], None]
+
 BUSY_TIMEOUT_SECONDS = 5
 ASK_AGAIN_SECONDS = 0.01
 #: PostgreSQL ends a transaction that is idle for this long, and so releases the locks of a frozen
@@ -58,6 +62,9 @@ class Database:
 
     On SQLite one connection writes and a few read: a writer never waits for readers, and writers
     wait for one another in order instead of failing with `database is locked`.
+
+    Attributes:
+        observed: Called at the end of each transaction and snapshot.
     """
 
     def __init__(
@@ -70,6 +77,7 @@ class Database:
             sqlite.WriteAheadLog(Path(writer.url.database or "")) if self.is_sqlite else None
         )
         self._one_admission = asyncio.Lock()
+        self.observed: Observed = lambda *_: None
         self.outages = OutageLog(str(writer.url))
 
     @property
@@ -167,13 +175,14 @@ class Database:
         self, opening: AbstractAsyncContextManager[Transaction], *, reads: bool = False
     ) -> AsyncIterator[Transaction]:
         """Open a connection, and convert outage errors to one error with a text for users."""
-        opened = False
+        opened = failed = False
+        began = time.monotonic()
         try:
             async with opening as connection:
                 opened = True
                 yield connection
         except DBAPIError as error:
-            reason = reason_of(error)
+            reason, failed = reason_of(error), True
             # A write in a snapshot is a bug, not an outage.
             if reason is None or (reads and "readonly" in str(error.orig)):
                 raise
@@ -183,9 +192,12 @@ class Database:
             # In the block only `TimeoutError` is the driver's: a statement without an answer.
             if opened and not isinstance(error, TimeoutError):
                 raise
+            failed = True
             # The address is for the log only, since every user may read this text.
             self.outages.failed(error, NO_CONNECTION)
             raise DatabaseUnreachableError(NO_CONNECTION) from error
+        finally:
+            self.observed("read" if reads else "write", time.monotonic() - began, failed)
         if not reads:
             self.outages.stored()
 

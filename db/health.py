@@ -79,6 +79,55 @@ async def counts(tx: Transaction, since: datetime) -> Counts:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """The work of the whole system that is not over.
+
+    Attributes:
+        turns: The number of turns by status.
+        runs: The number of runs by status.
+        outbox: The number of deliveries: `pending` (also those under way or waiting), `blocked`.
+        ages: Seconds since the oldest `turn`, `run` or `delivery` could have begun; 0 for none.
+    """
+
+    turns: dict[str, int]
+    runs: dict[RunStatus, int]
+    outbox: dict[str, int]
+    ages: dict[str, float]
+
+
+async def backlog(tx: Transaction, now: datetime) -> Backlog:
+    """Return the work that is not over now.
+
+    A turn could begin if no other turn of its conversation runs; a delivery if it is due.
+    """
+    found = await counts(tx, now)
+    busy = select(turns.c.conversation_id).where(turns.c.status == "running")
+    oldest = {
+        "turn": select(func.min(turns.c.created_at)).where(
+            turns.c.status == "queued",
+            turns.c.conversation_id.not_in(busy),
+            turns.c.held_until.is_(None) | (turns.c.held_until <= now),
+        ),
+        "run": select(func.min(subagent_runs.c.created_at)).where(
+            subagent_runs.c.status == RunStatus.QUEUED
+        ),
+        "delivery": select(func.min(outbox.c.due_at)).where(
+            outbox.c.status == "pending", outbox.c.due_at <= now
+        ),
+    }
+    ages = {}
+    for kind, query in oldest.items():
+        since = await tx.scalar(query)
+        ages[kind] = max(0.0, (now - since).total_seconds()) if since else 0.0
+    return Backlog(
+        turns={"queued": found.queued_turns, "running": found.running_turns},
+        runs=found.runs,
+        outbox={"pending": found.pending, "blocked": found.blocked},
+        ages=ages,
+    )
+
+
 async def processes(tx: Transaction, within: timedelta) -> list[Worker]:
     """Return the processes with a heartbeat within this time, the oldest first."""
     alive = await worker_queries.alive(tx, within)

@@ -43,6 +43,9 @@ LINES = {
     "skills.rest.settings": 8,
     "skills.calendar.settings": 8,
     "bot.web": 3,
+    "bot.monitoring": 3,
+    "bot.monitoring.settings": 8,
+    "bot.web_server": 5,
     "migrations": 3,
     "skills": 3,
     "bot.conversations": 4,
@@ -163,6 +166,8 @@ LINES = {
     "bot.logs": 9,
     "bot.tasks": 9,
     "bot.values": 9,
+    "bot.versions": 9,
+    "bot.counted_events": 8,
 }
 EDGE, PURE, VALUES = 3, 8, 9
 
@@ -225,6 +230,7 @@ HEAVY = {
 #: Who may import what inside a function, besides the SDKs above: the start must be quick.
 LATE = {
     "bot.__main__": ("bot", "db", "importlib", "migrations"),
+    "bot.processes": ("bot.monitoring",),
     "skills.calendar.calendars": ("skills.calendar.dav", "skills.calendar.ics"),
     "skills.calendar.checkup": ("skills.calendar.dav",),
     "bot.accounts_console": ("bot.accounts",),

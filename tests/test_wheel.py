@@ -189,7 +189,7 @@ def test_it_says_its_version(wheel: Wheel, retinue: Retinue) -> None:
 
     ended = retinue("--version")
 
-    assert (ended.stdout, ended.stderr) == (f"retinue {version}\n", "")
+    assert (ended.stdout, ended.stderr) == (f"retinue {version}, tables {SCHEMA_VERSION}\n", "")
 
 
 def test_check_lists_the_agents_that_come_with_it(retinue: Retinue) -> None:

@@ -25,6 +25,7 @@ from bot.agent.progress import AgentResult, Halt, LastStep, Progress, last_step,
 from bot.agent.protocols import AgentConfig, AgentContext, AnswerEntry, ResultEntry
 from bot.agent.tool_search import meant
 from bot.agent.toolbox import Toolbox, may_have_run
+from bot.counted_events import ToolCalled
 from bot.errors import (
     ContextTooLongError,
     ImagesRefusedError,
@@ -380,6 +381,7 @@ class BaseAgent:
         update(part="tool", content="")
         with self.context.activity.tool(self.toolbox.timeout_of(call.name)):
             result = await self.toolbox.call(call, context, left=self.context.timer.left)
+        self.context.tool_called(ToolCalled(tool=call.name, failed=result.failed))
         progress.results[progress.steps, index] = result
         if self.toolbox.effects(call.name) is Effects.ONCE:
             reserving = progress.counters(self._next_cost())

@@ -7,6 +7,7 @@ from typing import Protocol
 from bot.agent.activity import Activity
 from bot.agent.budget import TokenBudget
 from bot.agent.messages import Answer, Message, ToolCall, ToolResult, Usage
+from bot.counted_events import ToolCalled
 from bot.errors import BotError
 from bot.models.base import cached_weight
 from bot.values import Json, RunStatus
@@ -145,6 +146,7 @@ class AgentContext:
         activity: Records events, and interrupts the work when none comes for too long.
         caller: The context of tool calls, with the flags of the prompt at the start. Each call gets
             its own id, and flags that include the results so far.
+        tool_called: Receives the outcome of each tool call.
         spent_before: The usage charged to earlier attempts, including a call that was in progress
             when the process died: it was paid for, or may have been.
     """
@@ -156,6 +158,7 @@ class AgentContext:
     inbox: MessageInbox | None = None
     report: Report = lambda **_: None
     activity: Activity = field(default_factory=Activity)
+    tool_called: Callable[[ToolCalled], None] = lambda _: None
     spent_before: Usage = field(default_factory=Usage)
 
 

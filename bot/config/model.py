@@ -15,6 +15,7 @@ from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.sharing import ConversationSettings
 from bot.disk import DiskSettings
 from bot.models.catalog import ModelSettings
+from bot.monitoring.settings import MonitoringSettings
 from bot.net.settings import FetchSettings
 from bot.platforms.catalog import PLATFORMS
 from bot.rights.settings import RolesSettings
@@ -43,7 +44,7 @@ class LoggingSettings(Settings):
 class CoreConfig(Settings):
     """The sections of `config.yaml` that belong to no skill, with their defaults."""
 
-    at_start: ClassVar[tuple[str, ...]] = ("database", "logging", "skills")
+    at_start: ClassVar[tuple[str, ...]] = ("database", "logging", "monitoring", "skills")
 
     agent: AgentSettings = AgentSettings()
     """The main agent, and what every agent shares."""
@@ -101,6 +102,9 @@ class CoreConfig(Settings):
 
     logging: LoggingSettings = LoggingSettings()
     """The bot's log."""
+
+    monitoring: MonitoringSettings = MonitoringSettings()
+    """Health checks and metrics of each process: docs/operations.md."""
 
     def section(self, kind: type[Section]) -> Section:
         """Return the section of this class."""

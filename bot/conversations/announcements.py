@@ -10,6 +10,7 @@ from math import inf
 
 from bot.conversations.admin_notices import PREFIX, AdminNotices, id_of
 from bot.conversations.pause_lines import pause_line
+from bot.counted_events import DeliveryTried
 from bot.errors import DeliveryError, NotPresentError
 from bot.events import AnnouncementDue
 from bot.platforms.base import (
@@ -55,6 +56,7 @@ class Announcements:
     Attributes:
         settings: The settings of runs.
         notices: Notifies the admins of blocked items.
+        publish: Receives the outcome of each attempt.
         under_way: The keys of the items that this process claims or sends.
     """
 
@@ -65,6 +67,7 @@ class Announcements:
     now: Clock
     settings: Live[SubagentSettings] = field(default_factory=SubagentSettings)
     notices: AdminNotices | None = None
+    publish: Callable[[DeliveryTried], None] = lambda _: None
     under_way: set[str] = field(default_factory=set)
 
     def on_due(self, event: AnnouncementDue) -> None:
@@ -146,6 +149,7 @@ class Announcements:
                 await run_files.forget(tx, each.run_id or "")
 
         await self._store(items, store)
+        self._tried(item, "delivered")
         return True, [each.key for each in items if each.run_id in left]
 
     async def _is_quiet(self, tx: Transaction, reported: Sequence[Run]) -> bool:
@@ -216,9 +220,11 @@ class Announcements:
 
             await self._store(items, block)
             log.warning("The announcement %s is blocked: %s", item.key, error)
+            self._tried(item, "blocked")
             if self.notices is not None:
                 self.notices.deliver(due)
             return
+        self._tried(item, "retried")
         due_at, unknown = now + wait, error.fate_unknown
         await self._store(
             items,
@@ -226,6 +232,10 @@ class Announcements:
                 tx, each, due_at=due_at, error=str(error), maybe_repeated=unknown
             ),
         )
+
+    def _tried(self, item: OutboxEntry, outcome: str) -> None:
+        platform, repeated = item.place.platform, item.attempts > 1
+        self.publish(DeliveryTried(platform=platform, outcome=outcome, repeated=repeated))
 
     async def deliver_waiting(self, user: Identity) -> None:
         """Deliver, in order, the items that waited for this user to be present."""

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shutil import disk_usage
 
@@ -12,6 +11,7 @@ from bot.disk import spoken
 from bot.run_texts import counted
 from bot.subagents.limits import spoken as duration
 from bot.values import WAITING, Clock, RunStatus
+from bot.versions import release
 from db import health, pauses
 from db.database import Database
 
@@ -94,12 +94,3 @@ def disk_lines(folders: Sequence[Path]) -> list[str]:
         line = f"{there}: {spoken(found.free)} of {spoken(found.total)} free"
         lines.setdefault(there.stat().st_dev, line)
     return list(lines.values())
-
-
-def release(schema: str) -> str:
-    """Return the version of the bot, with that of the tables that it knows."""
-    try:
-        name = f"retinue {version('retinue')}"
-    except PackageNotFoundError:
-        name = "retinue (from source)"
-    return f"{name}, tables {schema}"

@@ -30,6 +30,7 @@ from bot.conversations.place_offers import PlaceOffers, day_of, key_of, uses_of
 from bot.conversations.turn_context import Beginning, TurnContext
 from bot.conversations.turn_inbox import TurnInbox
 from bot.conversations.turn_reply import STOPPED, DeliveryStatus, OutageNotices, TurnReply
+from bot.counted_events import TurnEnded
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.events import AnnouncementDue, EventBus, TurnWaiting
 from bot.logs import bound
@@ -240,6 +241,7 @@ class Turns:
             timer=clock,
             inbox=None if turn.kind == "summary" else self._inbox(turn),
             activity=self.active.by_id[turn.id].activity or Activity(),
+            tool_called=self.events.publish,
             caller=ToolContext(
                 user=turn.user,
                 role=turn.role,
@@ -308,10 +310,10 @@ class Turns:
         )
         for key in due:
             self.events.publish(AnnouncementDue(key=key))
+        took, platform = (self.now() - turn.created_at).total_seconds(), turn.place.platform
+        self.events.publish(TurnEnded(platform=platform, outcome=status, seconds=took))
         # In any case: a first try may have been committed although the connection failed.
-        self.events.publish(
-            TurnWaiting(conversation_id=turn.conversation_id, platform=turn.place.platform)
-        )
+        self.events.publish(TurnWaiting(conversation_id=turn.conversation_id, platform=platform))
         if result is not None:
             self.outages.notified(turn.conversation_id, reply.away)
 

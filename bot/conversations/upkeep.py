@@ -74,6 +74,13 @@ class Heartbeat:
         self._last = now
 
     @property
+    def recent(self) -> bool:
+        """True if the last heartbeat is so young that other processes take this one for alive."""
+        return self._last is not None and (
+            self.monotonic() - self._last < DEAD_AFTER.total_seconds()
+        )
+
+    @property
     def steady(self) -> bool:
         """True if other processes had the time for a heartbeat since the last gap."""
         if self._last is None:

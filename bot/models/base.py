@@ -62,6 +62,7 @@ class ModelRequest:
         payer: The user, the place and the work whose spending limits apply; `None` for none.
         expected_input: An upper estimate of the input tokens, from what the previous request was
             billed; 0 for the estimate by length.
+        repeated: Whether an earlier attempt of this request failed.
     """
 
     model: str
@@ -81,6 +82,7 @@ class ModelRequest:
     on_lost: "OnLost | None" = None
     payer: Payer | None = None
     expected_input: int = 0
+    repeated: bool = False
 
 
 #: Called repeatedly with the whole text of the answer so far; each text replaces the previous one.

@@ -17,6 +17,7 @@ from bot.models.fallback import FallbackModel, Fallbacks
 from bot.models.health import ProviderHealth, WatchedModel
 from bot.models.metered import CountingModel, MeteredModel
 from bot.models.metering import Meter
+from bot.models.observing import Observe, ObservedModel
 from bot.models.prices import Prices
 from bot.models.retrying import Patience, RetryingModel
 from bot.rights.effective import Rights, model_names
@@ -33,6 +34,7 @@ class _Providers:
         meter: Reserves an amount for each request; `None` where no limit can apply.
         now: A monotonic clock, in seconds.
         refused: Called with the provider and the reason when it refuses the account.
+        observe: Receives the event of each attempt.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class _Providers:
         meter: Meter | None,
         now: Callable[[], float],
         refused: Callable[[str, str], None],
+        observe: Observe,
     ) -> None:
         self.settings = settings
         self.prices = settings.price_list
@@ -54,7 +57,8 @@ class _Providers:
                 continue
             made: CountingModel = adapter(settings.section(name))
             # Each attempt of a retry is metered by itself, since each may be charged.
-            model: Model = MeteredModel(made, name, self.prices, meter)
+            metered = MeteredModel(made, name, self.prices, meter)
+            model: Model = ObservedModel(metered, name, observe)
             if isinstance(made, SdkModel):
                 self.sdks[name] = made
                 self.patience[name] = Patience(settings.retry, made.name, now=now)
@@ -70,6 +74,7 @@ class Models:
         settings: Returns the configuration of the models.
         now: A monotonic clock, in seconds.
         meter: Reserves an amount for each request; `None` where no limit can apply.
+        observe: Receives the event of each attempt.
 
     Attributes:
         on_refused: Called with the provider and the reason when it refuses the account.
@@ -80,12 +85,14 @@ class Models:
         settings: Live[ModelSettings],
         now: Callable[[], float],
         meter: Meter | None = None,
+        observe: Observe = lambda _: None,
     ) -> None:
         self._live = settings
         self.meter = meter
         self._now = now
         self.on_refused: Callable[[str, str], None] = lambda *_: None
-        self._opened = _Providers(settings(), meter, now, self._refused)
+        self._observe = observe
+        self._opened = _Providers(settings(), meter, now, self._refused, observe)
         #: Those of earlier configurations: requests may still be under way.
         self._earlier: list[_Providers] = []
 
@@ -94,7 +101,7 @@ class Models:
         settings = self._live()
         if settings != self._opened.settings:
             self._earlier.append(self._opened)
-            self._opened = _Providers(settings, self.meter, self._now, self._refused)
+            self._opened = _Providers(settings, self.meter, self._now, self._refused, self._observe)
         return self._opened
 
     @property
@@ -126,6 +133,7 @@ class Models:
         *,
         meter: Meter | None = None,
         now: Callable[[], float] = time.monotonic,
+        observe: Observe = lambda _: None,
     ) -> AsyncIterator["Models"]:
         """Open every provider that is set up; the SDKs are imported on first use.
 
@@ -133,8 +141,9 @@ class Models:
             settings: Returns the configuration of the models.
             meter: Reserves an amount for each request; `None` where no limit can apply.
             now: A monotonic clock, in seconds.
+            observe: Receives the event of each attempt.
         """
-        models = cls(settings, now, meter)
+        models = cls(settings, now, meter, observe)
         async with AsyncExitStack() as stack:
             try:
                 yield models

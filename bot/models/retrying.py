@@ -7,7 +7,8 @@ import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
+from itertools import chain, repeat
 from typing import TypeVar
 
 from pydantic import Field
@@ -293,8 +294,10 @@ class RetryingModel:
 
     async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         """Return the model's answer; see `bot.models.base.Model`."""
+        again = replace(request, repeated=True)
+        attempts = chain((request,), repeat(again))
         return await self.patience.ask(
-            lambda: self.model.ask(request, on_text),
+            lambda: self.model.ask(next(attempts), on_text),
             name=request.model,
             seconds=request.seconds,
             background=request.background,

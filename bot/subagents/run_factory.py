@@ -183,6 +183,7 @@ class RunFactory:
             inbox=RunInbox(self.database, run.id, active),
             report=reporter.update,
             activity=active.activity or Activity(),
+            tool_called=self.events.publish,
             caller=ToolContext(
                 user=owner,
                 role=Role.USER,

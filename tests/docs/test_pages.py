@@ -23,6 +23,7 @@ WORDY = (
     Page("README.md"),
     Page("docs/README.md"),
     Page("docs/administration.md"),
+    Page("docs/operations.md"),
 )
 FRAGMENTS = [(page, body) for page in BOTH for body in page.fragments("yaml")]
 

@@ -33,7 +33,7 @@ from bot.errors import ConfigError
 from bot.platforms.messaging.intake import Deduplicator
 from bot.platforms.slack.oauth import INSTALL_PATH, REDIRECT_PATH
 from bot.platforms.slack.settings import HTTP_NEEDS_SIGNATURES, SlackSettings
-from bot.platforms.slack.web_server import LOG_SECONDS, WebLimits, listen, serve
+from bot.web_server import LOG_SECONDS, WebLimits, listen, serve
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,9 @@ async def listening(
         routes += [Route(path, partial(_page, show)) for path, show in pages.items()]
     web = Starlette(routes=routes)
     web.router.redirect_slashes = False
-    async with serve(web, listen(settings.host, settings.port), limits, logged) as url:
+    async with serve(
+        web, listen(settings.host, settings.port, section="slack"), limits, logged
+    ) as url:
         yield url
 
 

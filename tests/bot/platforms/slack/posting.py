@@ -17,8 +17,8 @@ from slack_bolt.response import BoltResponse
 
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.web import listening
-from bot.platforms.slack.web_server import WebLimits
 from bot.values import Json
+from bot.web_server import WebLimits
 from tests.fakes.slack.webhook import SIGNING_SECRET, Webhook, sign
 
 PATIENCE = 10.0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bot import web_server
 from bot.config.loading import FROM_ENVIRONMENT, load
 from bot.platforms.slack import (
     clients,
@@ -13,7 +14,6 @@ from bot.platforms.slack import (
     platform,
     sockets,
     web,
-    web_server,
 )
 from bot.platforms.slack.oauth import SCOPES
 from bot.platforms.slack.settings import SlackSettings

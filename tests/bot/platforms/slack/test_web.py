@@ -11,7 +11,7 @@ from slack_bolt.oauth.async_oauth_settings import AsyncOAuthSettings
 
 from bot.errors import ConfigError
 from bot.platforms.slack.web import listening
-from bot.platforms.slack.web_server import WebLimits
+from bot.web_server import WebLimits
 from tests.bot.platforms.slack.posting import (
     FORM,
     Pages,

@@ -44,8 +44,13 @@ class WebLimits:
     stop_seconds: float = 3.0
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, *, section: str) -> socket.socket:
     """Return a listening socket.
+
+    Args:
+        host: The address.
+        port: The port.
+        section: The section of the configuration with the keys `host` and `port`.
 
     Raises:
         ConfigError: This computer does not have the address, or the port is not available.
@@ -58,14 +63,16 @@ def listen(host: str, port: int) -> socket.socket:
             case errno.EADDRINUSE:
                 text = (
                     f"The port {port} of {host} is taken: end the program that has it, or set "
-                    "`slack.port` to another one."
+                    f"`{section}.port` to another one."
                 )
             case errno.EACCES:
-                text = f"The system reserves the port {port}: set `slack.port` to one above 1023."
+                text = (
+                    f"The system reserves the port {port}: set `{section}.port` to one above 1023."
+                )
             case _:
                 text = (
-                    f"This computer has no address {host}: set `slack.host` to one of its own, as "
-                    "127.0.0.1 when a proxy on it forwards Slack's requests, or 0.0.0.0 for all."
+                    f"This computer has no address {host}: set `{section}.host` to one of its own, "
+                    "such as 127.0.0.1 for programs on it, or 0.0.0.0 for all."
                 )
         raise ConfigError(text) from error
 

@@ -11,8 +11,8 @@ import pytest
 
 from bot.errors import ConfigError
 from bot.platforms.slack.web import listening
-from bot.platforms.slack.web_server import WebLimits, listen
 from bot.tasks import Tasks
+from bot.web_server import WebLimits, listen
 from tests.bot.platforms.slack.posting import (
     PATIENCE,
     Line,
@@ -46,7 +46,7 @@ async def test_the_address_is_given(host: str, at: str) -> None:
 
 
 async def test_a_taken_port_is_told_with_the_key_to_change() -> None:
-    with listen("127.0.0.1", 0) as taken:
+    with listen("127.0.0.1", 0, section="slack") as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError) as caught:
             async with listening(Recorder().app, settings(port=port), secret=lambda: "s"):
@@ -59,7 +59,7 @@ async def test_a_taken_port_is_told_with_the_key_to_change() -> None:
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "a..b"])
 def test_a_foreign_address_is_told_with_the_key_to_change(host: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        listen(host, 0)
+        listen(host, 0, section="slack")
 
     assert f"no address {host}: set `slack.host`" in str(caught.value)
 
@@ -81,7 +81,7 @@ async def test_the_port_is_free_again_at_the_end() -> None:
     async with served() as bot:
         port = int(bot.url.rsplit(":", 1)[1])
 
-    with listen("127.0.0.1", port) as again:
+    with listen("127.0.0.1", port, section="slack") as again:
         assert again.getsockname()[1] == port
 
 
@@ -300,7 +300,7 @@ async def test_noise_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_socket_is_released_when_it_is_closed() -> None:
-    listener = listen("127.0.0.1", 0)
+    listener = listen("127.0.0.1", 0, section="slack")
     port = listener.getsockname()[1]
     listener.close()
 
