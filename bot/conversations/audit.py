@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bot.conversations.admin_notices import AdminNotice
-from bot.conversations.audit_settings import AuditSettings
-from bot.errors import BadRequestError
+from bot.conversations.audit_settings import LEAST_KEY_CHARACTERS, AuditSettings
+from bot.errors import BadRequestError, ConfigError
 from bot.values import Clock, Json, Live, Place
 from db import audit, audit_chain
 from db.audit import Filter, StoredEntry
@@ -21,6 +21,10 @@ from db.database import Database
 log = logging.getLogger(__name__)
 
 KEY_FILE = "audit.key"
+UNUSABLE = (
+    "The key of the audit log in {file} cannot be used ({error}), so that nothing is sealed. Mend "
+    "that, or set `audit.key`."
+)
 SINCE = "Write a day such as 2026-11-30, or a number of days or hours such as 7d or 12h."
 #: Most entries in one file of an export in a chat.
 MOST_EXPORTED = 10_000
@@ -43,7 +47,7 @@ class AuditKeys:
         """The key that seals; made if there is none yet.
 
         Raises:
-            OSError: The file of the key cannot be read or written.
+            ConfigError: The file of the key cannot be read or written.
         """
         configured = self.settings().key
         if configured is not None:
@@ -65,16 +69,30 @@ class AuditKeys:
 
 
 def _key_in(file: Path) -> bytes:
-    """Return the key in a file, which only the bot's account can read; make it if it is missing."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    """Return the key in a file, which only the bot's account can read; make it if it is missing.
+
+    Raises:
+        ConfigError: The file cannot be read or written, or has no key.
+    """
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        pass
-    else:
-        with os.fdopen(descriptor, "w") as new:
-            new.write(secrets.token_hex(32))
-    return file.read_text().strip().encode()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Written under another name first: no other process may find half a key.
+        made = file.with_name(f"{file.name}.{os.getpid()}")
+        if not file.exists():
+            with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as new:
+                new.write(secrets.token_hex(32))
+            try:
+                os.link(made, file)
+            except FileExistsError:
+                pass
+            finally:
+                made.unlink()
+        key = file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(UNUSABLE.format(file=file, error=error)) from error
+    if len(key) < LEAST_KEY_CHARACTERS:
+        raise ConfigError(UNUSABLE.format(file=file, error="it holds no key"))
+    return key.encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +113,13 @@ class AuditLog:
         """Seal the entries that wait for it, and log the head of the chain once a day."""
         sealed = Sealed(more=await self.database.read(audit_chain.has_unsealed))
         while sealed.more:
-            sealed = await self.database.write(audit_chain.seal, self.keys.current)
+            try:
+                key = self.keys.current
+            except ConfigError as error:
+                today = f"{self.now():%Y-%m-%d}"
+                await self._tell(AdminNotice(key=f"audit key {today}", text=str(error)))
+                raise
+            sealed = await self.database.write(audit_chain.seal, key)
             if sealed.other_key:
                 await self._report_other_key(sealed.other_key)
             if sealed.count:
@@ -111,13 +135,16 @@ class AuditLog:
     async def _report_other_key(self, other: str) -> None:
         current = self.keys.current.id
         log.warning("The audit log was sealed with the key %s, and now with %s", other, current)
+        text = (
+            f"The audit log was sealed with another key so far (`{other}`, now `{current}`). "
+            "If you have changed `audit.key`, put the former one into `audit.former_keys`. If "
+            "not, processes have different keys: set `audit.key` for all of them."
+        )
+        await self._tell(AdminNotice(key=f"audit key {other} {current}", text=text))
+
+    async def _tell(self, notice: AdminNotice) -> None:
         if self.tell is not None:
-            text = (
-                f"The audit log was sealed with another key so far (`{other}`, now `{current}`). "
-                "If you have changed `audit.key`, put the former one into `audit.former_keys`. If "
-                "not, processes have different keys: set `audit.key` for all of them."
-            )
-            await self.tell(AdminNotice(key=f"audit key {other} {current}", text=text))
+            await self.tell(notice)
 
     async def find(self, wanted: Filter, *, limit: int) -> list[StoredEntry]:
         """Return the newest entries that are wanted, newest first."""

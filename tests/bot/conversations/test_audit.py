@@ -20,7 +20,7 @@ from bot.conversations.audit import (
 from bot.conversations.audit_commands import SHOWN
 from bot.conversations.audit_settings import AuditSettings
 from bot.conversations.commands import CommandRunner
-from bot.errors import BadRequestError
+from bot.errors import BadRequestError, ConfigError
 from bot.subagents.limits import SubagentSettings
 from bot.values import Identity, Place, Role
 from db import audit
@@ -78,6 +78,32 @@ def test_a_key_is_made_once_where_only_the_bot_reads_it(tmp_path: Path) -> None:
     # A key that is configured later does not make the entries from before unknown.
     keys = AuditKeys(lambda: settings(NEW, OLD), folder)
     assert keys.all == [AuditKey(NEW.encode()), AuditKey(OLD.encode()), first]
+
+
+async def test_a_key_that_cannot_be_used_is_reported_and_what_waits_is_sealed_later(
+    log: Log, tmp_path: Path
+) -> None:
+    log.settings = settings()
+    (tmp_path / "audit.key").write_text("half a key")
+    await log.record("discord::1")
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="it holds no key"):
+            await log.log.seal()
+    waits = (await log.log.database.read(audit.newest, Filter(), limit=1))[0].number
+    (tmp_path / "audit.key").unlink()
+    await log.log.seal()
+
+    assert waits is None
+    assert "nothing is sealed" in log.told[0].text
+    assert {each.key for each in log.told} == {log.told[0].key}
+    assert is_sound(await log.log.verify())
+
+
+def test_a_folder_in_which_no_key_can_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file")
+
+    with pytest.raises(ConfigError, match="nothing is sealed"):
+        _ = AuditKeys(settings, tmp_path / "data").current
 
 
 def test_a_short_key_is_refused() -> None:
