@@ -6,12 +6,14 @@ from pathlib import Path
 
 from bot import prompt_tokens
 from bot.agent.permissions import read_rules
-from bot.catalog.agents import AgentCatalog, as_tools, tool_name
-from bot.catalog.skills import SkillCatalog
+from bot.catalog.agents import AGENTS, AgentCatalog, AgentDefinition, as_tools, tool_name
+from bot.catalog.files import FileCatalog, listed_shortly
+from bot.catalog.skills import AgentSkill, SkillCatalog
 from bot.config.model import Config
 from bot.errors import BadRequestError
 from bot.rights.effective import Kind, model_names
 from bot.rights.names import levels_of, unknown_names, unknown_role
+from bot.run_texts import counted
 from skills import discovery
 from skills.base import Skill
 from skills.loading import fitting, load
@@ -24,12 +26,15 @@ class Inventory:
     """Agents and skills by name, and their problems.
 
     Attributes:
+        loaded: For each configured folder of agents and of Agent Skills, a sentence about how many
+            files were loaded.
         skills: The skills that do not come with the bot.
         prompt: The tokens that each request of the main agent carries, in a sentence.
         problems: Broken or unused parts, a sentence each; none prevents the bot from starting.
     """
 
     agents: tuple[str, ...]
+    loaded: tuple[tuple[str, ...], tuple[str, ...]]
     agent_skills: tuple[str, ...]
     skills: tuple[str, ...]
     prompt: str
@@ -39,8 +44,11 @@ class Inventory:
     def lines(self) -> dict[str, list[str]]:
         """The lines of a report, by their title."""
         return {
-            "Agents": [", ".join(self.agents)],
-            "Agent Skills": [", ".join(self.agent_skills) or "none: see `agent_skills.folders`"],
+            "Agents": [", ".join(self.agents), *self.loaded[0]],
+            "Agent Skills": [
+                ", ".join(self.agent_skills) or "none: see `agent_skills.folders`",
+                *self.loaded[1],
+            ],
             "Skills": [", ".join(self.skills) or "those that come with the bot"],
             "Prompt": [self.prompt],
         }
@@ -74,6 +82,7 @@ def take(config: Config) -> Inventory:
     agents.check_tools(known)
     return Inventory(
         agents=tuple(agents.by_name),
+        loaded=(tuple(_counts(agents)), tuple(_counts(folders))),
         agent_skills=tuple(folders.by_name),
         skills=tuple(skill.name for skill in skills),
         prompt=prompt_tokens.described_in(config, agents, own_tools, skills),
@@ -87,6 +96,13 @@ def take(config: Config) -> Inventory:
             *loaded.problems,
         ),
     )
+
+
+def _counts(catalog: FileCatalog[AgentDefinition] | FileCatalog[AgentSkill]) -> Iterator[str]:
+    """Yield a sentence for each configured folder; the built-in agents need none."""
+    for folder, count in catalog.counts.items():
+        if folder != AGENTS and folder.is_dir():
+            yield f"{folder}: {count.loaded:,} of {counted(count.files, 'file')} loaded"
 
 
 def _unsafe(config: Config) -> Iterator[str]:
@@ -116,6 +132,7 @@ def _unknown_names(
 
     The authors of the rules rely on them.
     """
+    unmatched: dict[tuple[str, str], list[str]] = {}
     lists = {
         "permissions.rules": config.permissions.permissions.configured,
         **{
@@ -134,10 +151,13 @@ def _unknown_names(
             yield f"{owner} cannot run: {error}"
             continue
         if not as_named:
-            yield (
-                f"{owner} names the model `{agent.model}`, which `models` does not allow; {choice} "
-                "answers instead."
-            )
+            unmatched.setdefault((str(agent.model), str(choice)), []).append(agent.name)
+    for (model, choice_text), names in unmatched.items():
+        which, verb = ("agent", "names") if len(names) == 1 else ("agents", "name")
+        yield (
+            f"The {which} {listed_shortly(names)} {verb} the model `{model}`, which `models` does "
+            f"not allow; {choice_text} answers instead."
+        )
     for owner, rules in lists.items():
         for rule in rules.rules:
             if not set("*?[") & set(rule.tool) and not known(rule.tool):

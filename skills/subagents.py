@@ -31,8 +31,8 @@ from skills.declaration import BotServices, SkillDeclaration
 GUIDE = """\
 Handing over work:
 - `delegate_to_subagent` for one to three tool calls whose result you need.
-- `sessions_spawn` for longer work: it returns at once. Tell the user the short id. For several \
-independent things, spawn several in one answer.
+- `sessions_spawn` for longer work: it returns at once. Tell the user the short id. Spawn \
+several independent things in one answer.
 - The other `sessions_` tools take a run by its id or its beginning, label, `#n` or `last`. Look \
 when the user asks for them.
 - When a call is refused, tell the user which limit it was and when to try again."""
@@ -82,12 +82,14 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
     async def delegate_to_subagent(
         context: ToolContext,
         task: Annotated[str, "With everything needed to do it"],
-        tools_needed: Annotated[list[str], "[] for none"],
+        tools_needed: Annotated[list[str] | None, "[] for none; the `agent`'s if left out"] = None,
         worker_name: str | None = None,
         worker_instructions: Annotated[str | None, "How to go about it"] = None,
         agent: Annotated[str | None, "`general` if left out"] = None,
     ) -> str:
         """Have a quick task done now; the result comes back in this same turn."""
+        if tools_needed is None and not agent:
+            raise ToolError("Give `tools_needed` ([] for none), or name an `agent`.")
         request = RunRequest(
             task=task,
             label=worker_name or "",

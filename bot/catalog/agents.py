@@ -7,16 +7,19 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from bot.agent.permissions import PermissionRules
+from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentsSettings
-from bot.catalog.files import FileCatalog, Folders, Parsed, SourceFile
+from bot.catalog.agent_files import agent_files
+from bot.catalog.files import FileCatalog, Folders, Parsed, SourceFile, expanded
 from bot.catalog.frontmatter import EFFORTS, FrontMatter, read_parts
 from bot.catalog.tool_names import split_known
-from bot.errors import ConfigError
+from bot.errors import BadRequestError, ConfigError
 from bot.values import Json, Live
 
 #: The folder of the built-in agents.
@@ -100,6 +103,22 @@ def find(agents: Agents, name: str | None) -> tuple[AgentDefinition, bool]:
     return by_name.get(wanted, by_name[GENERAL]), wanted in by_name
 
 
+def check_name(agents: Agents, name: str) -> None:
+    """Check that a user has named an agent that exists; an empty name stands for `general`.
+
+    Raises:
+        BadRequestError: No agent has this name; the text suggests similar ones.
+    """
+    if find(agents, name or None)[1]:
+        return
+    close = get_close_matches(name.strip().lower(), agents.by_name, n=3, cutoff=0.6)
+    advice = f"Did you mean {' or '.join(f'`{each}`' for each in close)}? " if close else ""
+    raise BadRequestError(
+        f"There is no agent “{one_line(name, 60)}”. {advice}Nothing was started. "
+        "`/subagents agents` lists all agents, `/subagents agents WORD` some."
+    )
+
+
 def described(agents: Agents) -> list[str]:
     """Return one line per agent, for prompts and for users."""
     return [
@@ -132,39 +151,37 @@ SKILL = "agents"
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def read(path: Path) -> Parsed[AgentDefinition]:
+def read(path: Path, label: str = "") -> Parsed[AgentDefinition]:
     """Return the definition in a Markdown file: YAML front matter, and the prompt as its body.
+
+    Args:
+        path: The file.
+        label: Its name in messages; by default that of the file.
 
     An invalid value of a key that other programs share causes a warning and is replaced by the
     default. An invalid value of a key that restricts the agent is an error: without the key the
     agent could do more.
 
     Raises:
+        NoDefinitionError: The file has no front matter, or no name in it.
         ConfigError: The file is not a valid definition; the text names the file and the error.
     """
-    values, body = read_parts(path)
+    label = label or path.name
+    values, body = read_parts(path, label)
     warnings: list[str] = []
-    head = FrontMatter(path.name, values, warnings)
+    head = FrontMatter(label, values, warnings)
     lenient, effort = head.lenient, partial(head.one_of, known=EFFORTS)
     servers: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     servers = lenient("mcpServers", head.servers, "none is used", default=servers)
-    tools: tuple[str, ...] | None = None
-    if values.get("tools") is not None:
-        tools = head.tools("tools")
-    elif "tools" in values:
-        head.warn(
-            "nothing stands after `tools:`, which is as if it were left out: every tool that a run "
-            "may have is there; write `[]` for none"
-        )
     disallowed = head.tools("disallowedTools") if values.get("disallowedTools") else ()
     steps = lenient("maxTurns", head.count, f"{MAX_STEPS} is used", default=None)
     model = lenient("model", head.text, "the model of runs is used", default="")
 
     agent = AgentDefinition(
-        name=head.text("name", needed=True).lower(),
+        name=head.name(),
         description=" ".join(head.text("description", needed=True).split()),
         prompt=body,
-        tools=None if tools is not None and "*" in tools else tools,
+        tools=_tools_in(head),
         disallowed=disallowed,
         max_steps=steps or MAX_STEPS,
         provider=head.text("provider") or None,
@@ -191,6 +208,19 @@ def read(path: Path) -> Parsed[AgentDefinition]:
     for name in servers[1]:
         head.warn(f"the MCP server `{name}` is not used: name it in `mcp.servers`")
     return Parsed(agent, tuple(warnings))
+
+
+def _tools_in(head: FrontMatter) -> tuple[str, ...] | None:
+    """Return the allowed tools; `None` for all."""
+    if head.values.get("tools") is not None:
+        tools = head.tools("tools")
+        return None if "*" in tools else tools
+    if "tools" in head.values:
+        head.warn(
+            "nothing stands after `tools:`, which is as if it were left out: every tool that a run "
+            "may have is there; write `[]` for none"
+        )
+    return None
 
 
 class AgentCatalog(FileCatalog[AgentDefinition]):
@@ -232,7 +262,7 @@ class AgentCatalog(FileCatalog[AgentDefinition]):
         Raises:
             ConfigError: The first folder has no usable `general`.
         """
-        return cls(lambda: [AGENTS, *map(Path, settings().folders)])
+        return cls(lambda: [AGENTS, *map(expanded, settings().folders)])
 
     def check_tools(self, known: Callable[[str], bool]) -> None:
         """Set the check for existing tools and skills, and read all files again."""
@@ -241,17 +271,16 @@ class AgentCatalog(FileCatalog[AgentDefinition]):
 
     def _find(self) -> tuple[list[SourceFile], list[str]]:
         found: list[SourceFile] = []
+        problems = self._missing("agents.folders")
         for folder in self._folders:
-            try:
-                paths = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
-            except OSError:
-                continue
-            found += [SourceFile(path, folder, path.name) for path in paths]
-        return found, self._missing("agents.folders")
+            files, remarks = agent_files(folder, self._folders)
+            found += files
+            problems += remarks
+        return found, problems
 
     def _parse(self, file: SourceFile) -> Parsed[AgentDefinition]:
         """Read an agent without its unknown tools, with a warning about each of them."""
-        parsed = read(file.path)
+        parsed = read(file.path, file.label)
         tools = parsed.item.tools
         unknown: tuple[str, ...] = ()
         if tools is not None:

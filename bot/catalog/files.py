@@ -1,6 +1,7 @@
 """Reads items from the files of folders, reloads changed files, and tolerates broken ones."""
 
 import logging
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from bot.catalog.frontmatter import NoDefinitionError
 from bot.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -17,7 +19,11 @@ Folders = Sequence[Path] | Callable[[], Sequence[Path]]
 
 #: Seconds between two checks of the folders for changes.
 CHECK_SECONDS = 1.0
-MOST_FILES = 500
+MOST_FILES = 1_000
+#: The checks of a large folder take at most this part of the time.
+CHECK_SHARE = 0.02
+#: Most names that one sentence lists.
+MOST_NAMED = 4
 
 
 class Named(Protocol):
@@ -38,11 +44,13 @@ class SourceFile:
     Attributes:
         folder: The configured folder that holds it.
         label: Its name in messages.
+        optional: Whether a file without a definition is another document, and no error.
     """
 
     path: Path
     folder: Path
     label: str
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,14 @@ class Parsed(Generic[Item]):
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
+class FolderCount:
+    """Counts the files of a folder that should be items, and those that were loaded."""
+
+    files: int = 0
+    loaded: int = 0
+
+
 class FileCatalog(ABC, Generic[Item]):
     """Holds the items read from the files of folders, by name.
 
@@ -66,6 +82,7 @@ class FileCatalog(ABC, Generic[Item]):
     Attributes:
         kind: The singular with its article, and the plural of the items, for messages.
         problems: The errors and the unused parts of the files, a sentence each.
+        counts: The numbers of files and of loaded ones, by configured folder.
     """
 
     kind: tuple[str, str]
@@ -78,8 +95,10 @@ class FileCatalog(ABC, Generic[Item]):
         self._items: dict[str, Item] = {}
         self._sources: dict[str, SourceFile] = {}
         self._checked = 0.0
+        self._pause = CHECK_SECONDS
         self._fingerprint: object = None
         self.problems: tuple[str, ...] = ()
+        self.counts: dict[Path, FolderCount] = {}
         self.read()
 
     @property
@@ -102,10 +121,12 @@ class FileCatalog(ABC, Generic[Item]):
     @property
     def by_name(self) -> dict[str, Item]:
         """The items by name, reloaded if files have changed."""
-        if self._now() - self._checked < CHECK_SECONDS:
+        if self._now() - self._checked < self._pause:
             return dict(self._items)
-        self._checked = self._now()
-        if _fingerprint(*self._find()) == self._fingerprint:
+        begun = self._checked = self._now()
+        found = _fingerprint(*self._find())
+        self._pause = max(CHECK_SECONDS, (self._now() - begun) / CHECK_SHARE)
+        if found == self._fingerprint:
             return dict(self._items)
         before, logged = self._items, set(self.problems)
         self.read()
@@ -129,28 +150,49 @@ class FileCatalog(ABC, Generic[Item]):
         self._fingerprint = _fingerprint(files, problems)
         items: dict[str, Item] = {}
         sources: dict[str, SourceFile] = {}
+        documents: list[str] = []
+        counts: dict[Path, FolderCount] = {}
         one, several = self.kind
         for file in files[:MOST_FILES]:
+            count = counts.setdefault(file.folder, FolderCount())
             try:
                 parsed = self._parse(file)
             except ConfigError as error:
-                problems.append(str(error))
-                for name, source in self._sources.items():
-                    if source.path == file.path and name in self._items:
-                        items[name], sources[name] = self._items[name], source
+                earlier = [
+                    name for name, source in self._sources.items() if source.path == file.path
+                ]
+                for name in earlier:
+                    items[name], sources[name] = self._items[name], self._sources[name]
+                if file.optional and isinstance(error, NoDefinitionError) and not earlier:
+                    documents.append(file.label)
+                else:
+                    count.files += 1
+                    problems.append(str(error))
                 continue
             problems += parsed.warnings
+            count.files += 1
             name = parsed.item.name
             other = sources.get(name)
             if other is not None and other.folder == file.folder:
+                if parsed.item == items[name]:
+                    # Collections hold one agent in several plugins.
+                    count.loaded += 1
+                    continue
                 problems.append(
                     f"{file.label}: {other.label} has {one} `{name}` already; rename it."
                 )
                 continue
             items[name], sources[name] = parsed.item, file
+            count.loaded += 1
+        if documents:
+            problems.append(
+                f"{listed_shortly(documents)}: without a `name` in front matter a file is not "
+                f"{one}, and is left out."
+            )
         if len(files) > MOST_FILES:
-            problems.append(f"Of {len(files):,} {several} {MOST_FILES} are read.")
+            problems.append(f"Of {len(files):,} {several} {MOST_FILES:,} are read.")
         self._items, self._sources, self.problems = items, sources, tuple(problems)
+        self.counts = counts
 
     def _missing(self, key: str) -> list[str]:
         """Return a sentence for each missing folder, with its configuration key."""
@@ -159,6 +201,19 @@ class FileCatalog(ABC, Generic[Item]):
             for folder in self._folders
             if not folder.is_dir()
         ]
+
+
+def expanded(folder: str) -> Path:
+    """Return the path of a configured folder, with `~` as the home folder."""
+    # Unlike `Path.expanduser`, this leaves an unknown `~name` as it is, which is then missing.
+    return Path(os.path.expanduser(folder))  # noqa: PTH111
+
+
+def listed_shortly(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others (pure)."""
+    if len(names) > MOST_NAMED:
+        return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED:,} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _fingerprint(files: Iterable[SourceFile], problems: Iterable[str]) -> object:

@@ -38,8 +38,16 @@ Value = TypeVar("Value")
 Default = TypeVar("Default")
 
 
-def read_parts(path: Path) -> tuple[Json, str]:
+class NoDefinitionError(ConfigError):
+    """A file has no front matter, or no name in it: it can be a document of another kind."""
+
+
+def read_parts(path: Path, label: str) -> tuple[Json, str]:
     """Return the front matter and the body of a file.
+
+    Args:
+        path: The file.
+        label: Its name in messages.
 
     Raises:
         ConfigError: The file cannot be read, is too large, or has no valid front matter; the text
@@ -49,8 +57,8 @@ def read_parts(path: Path) -> tuple[Json, str]:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{path.name} cannot be read: {error.strerror}.") from None
-    return parts_in(path.name, content)
+        raise ConfigError(f"{label} cannot be read: {error.strerror}.") from None
+    return parts_in(label, content)
 
 
 def parts_in(name: str, content: bytes) -> tuple[Json, str]:
@@ -69,7 +77,7 @@ def parts_in(name: str, content: bytes) -> tuple[Json, str]:
     fences = (at for at, line in enumerate(lines) if at and line.rstrip() == _FENCE)
     end = next(fences, 0) if lines[0].rstrip() == _FENCE else 0
     if not end:
-        raise ConfigError(f"{name} must begin with front matter between two lines `---`.")
+        raise NoDefinitionError(f"{name} must begin with front matter between two lines `---`.")
     head = "\n".join(lines[1:end])
     try:
         found = _loaded(name, head)
@@ -162,6 +170,16 @@ class FrontMatter:
         if unusable or value == "":
             raise self.wrong(f"`{key}` must be text")
         return str(value).strip()
+
+    def name(self) -> str:
+        """Return the name in small letters.
+
+        Raises:
+            NoDefinitionError: There is no key `name`.
+        """
+        if "name" not in self.values:
+            raise NoDefinitionError(f"{self.label}: `name` is missing in the front matter.")
+        return self.text("name", needed=True).lower()
 
     def one_of(self, key: str, known: tuple[str, ...]) -> str:
         """Return one of the known words; empty if the key is missing."""

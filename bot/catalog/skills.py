@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bot.agent.plain import clean
 from bot.agent.sanitizer import one_line
-from bot.catalog.files import FileCatalog, Parsed, SourceFile
+from bot.catalog.files import FileCatalog, Parsed, SourceFile, expanded
 from bot.catalog.frontmatter import MOST_BYTES, parts_in
 from bot.catalog.tool_names import ours
 from bot.errors import ConfigError, ToolError
@@ -190,7 +190,7 @@ class SkillCatalog(FileCatalog[AgentSkill]):
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.opener = opener or best_opener()
-        super().__init__([folder.expanduser() for folder in folders], monotonic=monotonic)
+        super().__init__([expanded(str(folder)) for folder in folders], monotonic=monotonic)
 
     def catalog(self) -> str:
         """Return the catalog for an agent that has `skill_read`; empty without skills."""

@@ -5,13 +5,23 @@ from collections.abc import Callable, Iterable, Mapping
 
 #: Claude Code tool name in lower case → our tool.
 _OURS: Mapping[str, str] = {
+    "agent": "delegate_to_subagent",
+    "askuserquestion": "ask_user",
     "bash": "shell",
     "edit": "file_edit",
     "glob": "glob",
     "grep": "grep",
     "ls": "file_list",
     "multiedit": "file_edit",
+    "notebookedit": "file_edit",
+    "notebookread": "file_read",
     "read": "file_read",
+    "skill": "skill_read",
+    "task": "delegate_to_subagent",
+    "taskcreate": "todo_write",
+    "taskget": "todo_read",
+    "tasklist": "todo_read",
+    "taskupdate": "todo_write",
     "todoread": "todo_read",
     "todowrite": "todo_write",
     "webfetch": "web_fetch",

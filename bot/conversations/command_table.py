@@ -131,7 +131,7 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             "spawn",
             "Start a run in the background; the result comes here",
             (
-                _option("agent", "A", "Who does it (/retinue help lists the agents)"),
+                _option("agent", "A", "Who does it (/subagents agents lists them)"),
                 _option("label", "L", "A short name, to find it again"),
                 _option(
                     "model", "M", "The language model that works on it (/retinue model lists them)"
@@ -176,6 +176,7 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
         _of_runs(
             "agents",
             "Who can do the work: tools and limits",
+            (_optional("which", "WORD [PAGE]", "Only those with this word; the number of a page"),),
             handler=run_commands.agents,
             public=True,
         ),

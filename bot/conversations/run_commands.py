@@ -1,6 +1,7 @@
 """Handles the commands about runs."""
 
 from bot.agent.sanitizer import one_line
+from bot.catalog.agents import check_name
 from bot.conversations.commands import CommandCall
 from bot.conversations.run_lines import (
     agents_text,
@@ -89,8 +90,12 @@ async def usage(call: CommandCall) -> CommandReply:
 
 
 async def agents(call: CommandCall) -> CommandReply:
-    """Show the agents with their tools and limits."""
-    return CommandReply(text=agents_text(call.bot.agents, call.bot.manager.settings()))
+    """Show a page of the agents with their tools and limits, or of those with certain words."""
+    words = call.get("which").split()
+    page = int(words.pop()[:6]) if words and words[-1].isdecimal() else 1
+    settings = call.bot.manager.settings()
+    text = agents_text(call.bot.agents, settings, words=" ".join(words), page=page)
+    return CommandReply(text=text)
 
 
 # -- steering ------------------------------------------------------------------------------------
@@ -116,7 +121,12 @@ async def send(call: CommandCall) -> CommandReply:
 
 
 async def spawn(call: CommandCall) -> CommandReply:
-    """Start a run."""
+    """Start a run.
+
+    Raises:
+        BadRequestError: No agent has the given name.
+    """
+    check_name(call.bot.agents, call.get("agent"))
     number = {
         name: int(call.get(name)) if call.get(name) else None
         for name in ("budget", "minutes", "steps")

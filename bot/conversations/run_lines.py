@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from bot.agent.sanitizer import one_line
-from bot.catalog.agents import Agents
+from bot.catalog.agents import AgentDefinition, Agents
 from bot.run_texts import counted, dollars, status_text
 from bot.subagents.limits import SubagentSettings, spoken
 from bot.subagents.records import RunDetails
@@ -14,6 +14,7 @@ from db.runs import Run
 
 #: Most tools of an agent that are listed.
 MOST_TOOLS = 20
+AGENTS_PER_PAGE = 15
 
 
 def run_line(run: Run, now: datetime) -> str:
@@ -114,25 +115,56 @@ def usage_text(report: UsageReport) -> str:
     return "**Your usage**\n" + "\n".join(lines)
 
 
-def agents_text(agents: Agents, settings: SubagentSettings) -> str:
-    """Return all agents with their tools and limits, Markdown."""
-    found = sorted(agents.by_name.values(), key=lambda agent: agent.name)
-    lines = [f"**Agents** ({len(found)})"]
-    waited = spoken(settings.sync_timeout_seconds)
-    for agent in found:
-        tools = "all that runs may have" if agent.tools is None else _tools(agent.tools) or "none"
-        if agent.disallowed:
-            tools += f", but not {_tools(agent.disallowed)}"
-        minutes = agent.timeout_minutes or settings.default_timeout_minutes
-        tokens = agent.token_budget or settings.default_token_budget
-        lines += [
-            f"- **{one_line(agent.name, 60)}**: {one_line(agent.description, 300)}",
-            f"  - Tools: {tools}",
-            f"  - Limits: {counted(agent.max_steps, 'step')}, "
-            f"{spoken(min(minutes, settings.max_timeout_minutes) * 60)} ({waited} when an answer "
-            f"waits for it), {min(tokens, settings.max_token_budget):,} tokens",
-        ]
-    return "\n".join([*lines, "", "`/subagents spawn --agent NAME TASK` starts one."])
+def agents_text(
+    agents: Agents, settings: SubagentSettings, *, words: str = "", page: int = 1
+) -> str:
+    """Return a page of the agents with their tools and limits, Markdown.
+
+    Args:
+        agents: All agents.
+        settings: The limits of runs.
+        words: Only agents with all of these words in name or description are shown.
+        page: The page, from 1.
+    """
+    wanted = words.lower().split()
+    found = [
+        agent
+        for agent in sorted(agents.by_name.values(), key=lambda agent: agent.name)
+        if all(word in f"{agent.name} {agent.description}".lower() for word in wanted)
+    ]
+    if not found:
+        return (
+            f"No agent has “{one_line(words, 60)}” in its name or description. "
+            "`/subagents agents` shows all."
+        )
+    pages = -(-len(found) // AGENTS_PER_PAGE)
+    page = min(max(page, 1), pages)
+    with_words = f" with “{one_line(words, 60)}”" if words else ""
+    which = f", page {page} of {pages}" if pages > 1 else ""
+    lines = [f"**Agents**{with_words} ({len(found)}{which})"]
+    for agent in found[(page - 1) * AGENTS_PER_PAGE : page * AGENTS_PER_PAGE]:
+        lines += _agent_lines(agent, settings)
+    lines += ["", "`/subagents spawn --agent NAME TASK` starts one."]
+    if page < pages:
+        more = " ".join(["/subagents agents", *words.split(), str(page + 1)])
+        lines[-1] += f" `{more}` shows the next page."
+    return "\n".join(lines)
+
+
+def _agent_lines(agent: AgentDefinition, settings: SubagentSettings) -> list[str]:
+    tools = "all that runs may have" if agent.tools is None else _tools(agent.tools) or "none"
+    if agent.disallowed:
+        tools += f", but not {_tools(agent.disallowed)}"
+    minutes = agent.timeout_minutes or settings.default_timeout_minutes
+    tokens = agent.token_budget or settings.default_token_budget
+    return [
+        f"- **{one_line(agent.name, 60)}**: {one_line(agent.description, 300)}",
+        f"  - Tools: {tools}",
+        f"  - Limits: {counted(agent.max_steps, 'step')}, "
+        f"{spoken(min(minutes, settings.max_timeout_minutes) * 60)} "
+        f"({spoken(settings.sync_timeout_seconds)} when an answer waits for it), "
+        f"{min(tokens, settings.max_token_budget):,} tokens",
+    ]
 
 
 def _tools(names: tuple[str, ...]) -> str:

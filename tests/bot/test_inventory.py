@@ -148,15 +148,16 @@ def test_models_that_may_not_be_asked_for_are_told(folder: Path) -> None:
     put_agent(folder, "b", "model: opus")
     put_agent(folder, "c", "model: inherit")
     put_agent(folder, "d", "provider: openai")
+    put_agent(folder, "e", "model: opus")
 
     found = take(configured(folder, models={"anthropic": {"api_key": "k" * 20}}))
 
     assert found.problems == (
-        "The agent b names the model `opus`, which `models` does not allow; "
-        "anthropic/claude-haiku-5-5 answers instead.",
         "The agent d cannot run: The model openai may not be asked for here. Ask for one of "
         "these: anthropic/claude-sonnet-5-5, anthropic/claude-haiku-5-5; or for none, and "
         "anthropic/claude-haiku-5-5 answers.",
+        "The agents b and e name the model `opus`, which `models` does not allow; "
+        "anthropic/claude-haiku-5-5 answers instead.",
     )
 
 

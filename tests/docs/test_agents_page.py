@@ -130,9 +130,9 @@ def test_the_warnings_are_those_of_the_page(save: Save) -> None:
     lines = AGENTS.fragment("text", "is not used").splitlines()
     keys = re.findall(r"`(\w+)` is not used", "\n".join(lines))
 
-    odd = {"tools": "Bash(git diff:*), NotebookEdit", "disallowedTools": "KillShell"}
+    odd = {"tools": "Bash(git diff:*), ExitPlanMode", "disallowedTools": "KillShell"}
     path = save(head(**odd, maxTurns="many", **dict.fromkeys(keys, "x")))
-    lacking = {"NotebookEdit", "KillShell"}
+    lacking = {"ExitPlanMode", "KillShell"}
     known = AgentCatalog([BUILT_IN, path.parent], known=lambda name: name not in lacking)
 
     assert sorted(known.problems) == sorted(lines)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.catalog.agents import AgentCatalog, find
-from bot.catalog.files import CHECK_SECONDS
-from bot.errors import ConfigError
+from bot.agent.settings import AgentsSettings
+from bot.catalog import agent_files
+from bot.catalog.agents import AgentCatalog, check_name, find
+from bot.catalog.files import CHECK_SECONDS, FolderCount
+from bot.errors import BadRequestError, ConfigError
 
 
 class Watch:
@@ -141,3 +143,143 @@ def test_a_file_without_end_is_not_read_to_its_end(folder: Path) -> None:
     os.truncate(path, 10**9)
 
     assert AgentCatalog([folder]).problems == ("huge.md is larger than 256 KB.",)
+
+
+# -- collections: folders with subfolders ----------------------------------------------------------
+
+
+def test_agents_in_subfolders_are_read_and_other_documents_are_named_in_one_sentence(
+    folder: Path,
+) -> None:
+    for place in ("plugins/a", "plugins/b/agents", ".git", "node_modules", "skills/pdf"):
+        (folder / place).mkdir(parents=True)
+    agent(folder / "plugins/a", "tester")
+    agent(folder / "plugins/b/agents", "writer", head="tools: 5\n")
+    for hidden in (".git", "node_modules", "skills/pdf"):
+        agent(folder / hidden, "hidden")
+    (folder / "skills/pdf/SKILL.md").write_text("---\nname: pdf\ndescription: x\n---\n")
+    (folder / "plugins/a/notes.md").write_text("Notes.")
+    (folder / "plugins/a/command.md").write_text("---\ndescription: A command.\n---\nDo it.\n")
+    (folder / "CLAUDE.md").write_text("About this collection.")
+    (folder / "plugins/a/README.md").write_text("Not an agent.")
+
+    catalog = AgentCatalog([folder])
+
+    assert set(catalog.by_name) == {"general", "tester"}
+    assert catalog.problems == (
+        "plugins/b/agents/writer.md: `tools` must be a list of names, `[]` for none.",
+        "CLAUDE.md, plugins/a/command.md and plugins/a/notes.md: without a `name` in front matter "
+        "a file is not an agent, and is left out.",
+    )
+    assert catalog.counts == {folder: FolderCount(files=3, loaded=2)}
+
+
+def test_the_same_agent_in_two_subfolders_is_one_and_a_different_one_is_reported(
+    folder: Path,
+) -> None:
+    for name, text in (("a", "First."), ("b", "First."), ("c", "Third.")):
+        (folder / name).mkdir()
+        agent(folder / name, "tester", text)
+
+    catalog = AgentCatalog([folder])
+
+    assert catalog.by_name["tester"].prompt == "First."
+    assert catalog.problems == (
+        "c/tester.md: a/tester.md has an agent `tester` already; rename it.",
+    )
+    assert catalog.counts[folder] == FolderCount(files=4, loaded=3)
+
+
+def test_an_agent_in_a_subfolder_that_breaks_stays_in_use_and_is_reported(folder: Path) -> None:
+    watch = Watch()
+    (folder / "team").mkdir()
+    path = agent(folder / "team", "tester", "Before.")
+    catalog = AgentCatalog([folder], monotonic=watch)
+
+    path.write_text("")
+    watch.now += CHECK_SECONDS
+
+    assert catalog.by_name["tester"].prompt == "Before."
+    assert catalog.problems == (
+        "team/tester.md must begin with front matter between two lines `---`.",
+    )
+
+
+def test_a_folder_with_files_but_without_agents_is_reported(folder: Path, tmp_path: Path) -> None:
+    empty, other = tmp_path / "empty", tmp_path / "other"
+    for each in (empty, other):
+        each.mkdir()
+    (other / "agents.json").write_text("{}")
+
+    assert AgentCatalog([folder, empty, other]).problems == (
+        f"{other} has no agents: an agent is a file `*.md`, here or in a subfolder. Change "
+        "`agents.folders`.",
+    )
+
+
+def test_links_to_folders_are_not_followed_and_reported(folder: Path) -> None:
+    elsewhere = folder.parent / f"{folder.name}-elsewhere"
+    elsewhere.mkdir()
+    agent(elsewhere, "tester")
+    (folder / "linked").symlink_to(elsewhere)
+
+    catalog = AgentCatalog([folder])
+
+    assert set(catalog.by_name) == {"general"}
+    assert catalog.problems == (
+        f"{folder} has links to folders, which are not followed (linked): name the folders that "
+        "they lead to in `agents.folders`.",
+    )
+
+
+def test_a_folder_with_too_many_entries_is_cut_and_reported(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_files, "MOST_ENTRIES", 3)
+    (folder / "a").mkdir()
+    (folder / "b").mkdir()
+    for name in ("one", "two"):
+        agent(folder / "a", name)
+        agent(folder / "b", f"{name}-more")
+
+    catalog = AgentCatalog([folder])
+
+    assert set(catalog.by_name) == {"general", "one", "two"}
+    assert catalog.problems[0].startswith(f"{folder} has more than 3 entries")
+
+
+def test_the_home_folder_may_be_written_as_a_tilde(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine").mkdir()
+    agent(tmp_path / "mine", "tester")
+    settings = AgentsSettings(folders=("~/mine", "~nobody-of-this-name/mine"))
+
+    catalog = AgentCatalog.of_settings(lambda: settings)
+
+    assert "tester" in catalog.by_name
+    assert catalog.problems == (
+        "The folder ~nobody-of-this-name/mine of agents is not there: make it, or change "
+        "`agents.folders`.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "advice"),
+    [("tster", "Did you mean `tester`? "), ("Explain", "")],
+)
+def test_a_mistyped_name_is_refused_with_similar_names(
+    folder: Path, typed: str, advice: str
+) -> None:
+    agent(folder, "tester")
+    catalog = AgentCatalog([folder])
+
+    with pytest.raises(BadRequestError) as refused:
+        check_name(catalog, typed)
+
+    assert str(refused.value).startswith(
+        f"There is no agent “{typed}”. {advice}Nothing was started."
+    )
+    for known in ("", "tester", " Tester "):
+        check_name(catalog, known)

@@ -19,6 +19,7 @@ from tests.fakes.agents import FakeAgents
 
 AGENTS = Path(__file__).parents[3] / "agents"
 
+MAPPED = ("delegate_to_subagent", "skill_read", "file_edit", "ask_user")
 WHOLE = """\
 ---
 name: Explore
@@ -253,7 +254,8 @@ def test_what_claude_code_knows_and_we_do_not_is_a_warning_and_the_rest_is_read(
     reading = read(
         with_head(
             tmp_path,
-            "tools: Read, Bash(git *, ls), mcp__files__find, Task",
+            "tools: Read, Bash(git *, ls), mcp__files__find, Task, Skill(pdf), NotebookEdit, "
+            "AskUserQuestion",
             "model: haiku",
             "permissionMode: plan",
             "hooks: {Stop: []}",
@@ -267,7 +269,7 @@ def test_what_claude_code_knows_and_we_do_not_is_a_warning_and_the_rest_is_read(
     )
 
     agent = reading.item
-    assert agent.tools == ("file_read", "shell", "mcp__files__find", "Task")
+    assert agent.tools == ("file_read", "shell", "mcp__files__find", *MAPPED)
     assert (agent.model, agent.color, agent.background, agent.effort) == (
         "haiku",
         "cyan",
@@ -277,6 +279,7 @@ def test_what_claude_code_knows_and_we_do_not_is_a_warning_and_the_rest_is_read(
     assert (agent.skills, agent.mcp_servers) == (("pdf",), ("files",))
     assert reading.warnings == (
         "explore.md: the pattern in `Bash(git *, ls)` says nothing here; see `permissions`.",
+        "explore.md: the pattern in `Skill(pdf)` says nothing here; see `permissions`.",
         "explore.md: `hooks` is not used: commands of the file's author are not run here.",
         "explore.md: `permissionMode` is not used: see `permissions` and `approvals`.",
         "explore.md: `temperature` is not used.",

@@ -135,7 +135,7 @@ def test_too_many_skills_are_cut_and_it_is_said(tmp_path: Path) -> None:
     folders = SkillCatalog([tmp_path])
 
     assert len(folders.by_name) == MOST_FILES
-    assert folders.problems == (f"Of {MOST_FILES + 1} Agent Skills {MOST_FILES} are read.",)
+    assert folders.problems == (f"Of {MOST_FILES + 1:,} Agent Skills {MOST_FILES:,} are read.",)
 
 
 # -- what agents are told --------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The lists of agents (feature P5) and of usage that users read."""
 
 from bot.catalog.agents import AgentDefinition
-from bot.conversations.run_lines import MOST_TOOLS, agents_text, usage_text
+from bot.conversations.run_lines import AGENTS_PER_PAGE, MOST_TOOLS, agents_text, usage_text
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.requests import UsageReport
 from bot.values import RunUsage
@@ -50,6 +50,31 @@ def test_no_tools_and_forbidden_ones_are_said() -> None:
 
     assert found[2] == "  - Tools: none"
     assert found[5] == "  - Tools: all that runs may have, but not `shell`"
+
+
+def test_agents_are_shown_a_page_at_a_time_and_filtered_by_words() -> None:
+    many = [agent(f"a{number:02}") for number in range(AGENTS_PER_PAGE + 1)]
+    found = FakeAgents({each.name: each for each in (*many, agent("tester"))})
+
+    def page(words: str = "", number: int = 1) -> list[str]:
+        return agents_text(found, SubagentSettings(), words=words, page=number).split("\n")
+
+    first, second = page(), page(number=99)
+    assert first[0] == f"**Agents** ({AGENTS_PER_PAGE + 2}, page 1 of 2)"
+    assert first[-1].endswith("`/subagents agents 2` shows the next page.")
+    assert second[0].endswith("page 2 of 2)")
+    assert [line for line in second if line.startswith("- **")] == [
+        "- **a15**: Does a15 things.",
+        "- **tester**: Does tester things.",
+    ]
+    assert page("Does TESTER")[:2] == [
+        "**Agents** with “Does TESTER” (1)",
+        "- **tester**: Does tester things.",
+    ]
+    assert page("does a")[-1].endswith("`/subagents agents does a 2` shows the next page.")
+    assert page("cook") == [
+        "No agent has “cook” in its name or description. `/subagents agents` shows all."
+    ]
 
 
 def test_long_lists_and_descriptions_are_cut() -> None:
