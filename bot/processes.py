@@ -24,6 +24,7 @@ from bot.platforms.terminal.terminal import Terminal
 from bot.running import Bot
 from bot.serving import OpenPlatform, Services, enter
 from bot.signals import StopSignals
+from bot.supervisor import READY, STOPPING, Supervisor
 from bot.tasks import Tasks
 from bot.values import Identity, Live
 from bot.versions import release
@@ -172,8 +173,9 @@ async def serve(
             "or run `python -m bot serve` alone: it works everything off itself."
         )
     platforms = platforms or platforms_of(watch)
+    supervisor = Supervisor.of_process()
     with StopSignals(on_stop=on_stop) as signals:
-        async with AsyncExitStack() as stack:
+        async with supervisor.watching(), AsyncExitStack() as stack:
             monitor = await _monitored(stack, config, receives=receives)
             opened = await signals.until_stopped(_open(stack, watch, platforms, receives=receives))
             if opened is None:
@@ -186,12 +188,14 @@ async def serve(
             # modules loaded that is 20 MB of garbage, and each collection would scan all modules.
             gc.collect()
             gc.freeze()
+            supervisor.notify(READY)
             serving = asyncio.ensure_future(services.serve(bot, receives=receives))
             ends = (signals.requested, bot.finished)
             over = {asyncio.ensure_future(each.wait()) for each in ends}
             try:
                 await asyncio.wait({serving, *over}, return_when=asyncio.FIRST_COMPLETED)
             finally:
+                supervisor.notify(STOPPING)
                 for each in (*over, serving):
                     each.cancel()
                 async with asyncio.TaskGroup() as group:
