@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from bot import accounts_console
+from bot import accounts_console, backup_console
 from bot.audit_console import audit
 from bot.config.model import Config
 from bot.console import (
@@ -293,6 +293,8 @@ def build() -> typer.Typer:
     app.command()(accounts_console.delete_user)
     app.command()(accounts_console.hold)
     app.command()(audit)
+    app.command()(backup_console.backup)
+    app.command()(backup_console.restore)
     app.add_typer(accounts_console.COMMANDS)
     for module in discovery.imported("console"):
         app.add_typer(module.COMMANDS)

@@ -12,6 +12,8 @@ LINES = {
     "bot.assembly": 2,
     "bot.audit_console": 1,
     "bot.audit_reports": 2,
+    "bot.backup": 2,
+    "bot.backup_console": 1,
     "bot.cautions": 2,
     "bot.config_reports": 2,
     "bot.console": 2,
@@ -180,7 +182,12 @@ ADAPTERS = ("bot.models", "bot.platforms", "skills")
 SEES_ITS_LINE = {
     "bot.config.loading": ("bot.platforms.catalog",),
     "bot.config.model": ("bot", "db", "skills"),
-    "bot.__main__": ("bot.accounts_console", "bot.audit_console", "bot.settings_console"),
+    "bot.__main__": (
+        "bot.accounts_console",
+        "bot.audit_console",
+        "bot.backup_console",
+        "bot.settings_console",
+    ),
     "bot.app": (
         "bot.accounts",
         "bot.assembly",
@@ -235,6 +242,7 @@ LATE = {
     "skills.calendar.checkup": ("skills.calendar.dav",),
     "bot.accounts_console": ("bot.accounts",),
     "bot.audit_console": ("bot.audit_reports",),
+    "bot.backup_console": ("bot.backup", "bot.values"),
     "bot.settings_console": ("bot.settings_shown",),
     "bot.console": ("db.diagnosis",),
     "skills.mcp.console": ("skills.mcp.approvals",),

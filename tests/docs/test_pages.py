@@ -24,6 +24,7 @@ WORDY = (
     Page("docs/README.md"),
     Page("docs/administration.md"),
     Page("docs/operations.md"),
+    Page("docs/upgrading.md"),
 )
 FRAGMENTS = [(page, body) for page in BOTH for body in page.fragments("yaml")]
 

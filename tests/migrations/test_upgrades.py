@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, MetaData, Table, insert, select, text
 
 import migrations
@@ -35,11 +36,29 @@ def load_dump(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-def run_first_version(connection: Connection) -> None:
+def run_to(connection: Connection, version: str) -> None:
+    command.upgrade(settings_for(connection), version)
+
+
+def settings_for(connection: Connection) -> Config:
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
     config.attributes["connection"] = connection
-    command.upgrade(config, OLDEST_VERSION)
+    return config
+
+
+def run_first_version(connection: Connection) -> None:
+    run_to(connection, OLDEST_VERSION)
+
+
+def run_to_the_version_before(connection: Connection) -> None:
+    newest = ScriptDirectory.from_config(settings_for(connection)).get_revision("head")
+    assert isinstance(newest.down_revision, str)
+    run_to(connection, newest.down_revision)
+
+
+def version_in(connection: Connection) -> str:
+    return str(connection.scalar(text("SELECT version_num FROM alembic_version")))
 
 
 def reflected(connection: Connection) -> Iterator[Table]:
@@ -98,6 +117,33 @@ def rows_of(connection: Connection) -> Rows:
     }
 
 
+def kept_of(before: Rows, after: Rows) -> Rows:
+    """Return the columns from before of the rows of now."""
+    return {
+        name: [
+            {column: new[column] for column in old}
+            for old, new in zip(rows, after[name], strict=True)
+        ]
+        for name, rows in before.items()
+    }
+
+
+async def test_an_upgrade_from_the_version_before_keeps_every_row(empty_url: str) -> None:
+    async with connection_for_versions(empty_url) as connection:
+        await connection.run_sync(run_to_the_version_before)
+        assert await connection.run_sync(version_in) < SCHEMA_VERSION
+        await connection.run_sync(fill)
+        before = await connection.run_sync(rows_of)
+
+    await upgrade(empty_url)
+
+    async with connection_for_versions(empty_url) as connection:
+        after = await connection.run_sync(rows_of)
+        assert await connection.run_sync(version_in) == SCHEMA_VERSION
+    assert kept_of(before, after) == before
+    assert all(len(rows) == 2 for rows in before.values())
+
+
 @pytest.mark.parametrize("make", [load_dump, run_first_version])
 async def test_an_upgrade_from_version_0_1_keeps_every_row(empty_url: str, make: Any) -> None:
     async with connection_for_versions(empty_url) as connection:
@@ -109,14 +155,7 @@ async def test_an_upgrade_from_version_0_1_keeps_every_row(empty_url: str, make:
 
     async with connection_for_versions(empty_url) as connection:
         after = await connection.run_sync(rows_of)
-        kept = {
-            name: [
-                {column: new[column] for column in old}
-                for old, new in zip(rows, after[name], strict=True)
-            ]
-            for name, rows in before.items()
-        }
-        assert kept == before
+        assert kept_of(before, after) == before
         assert not any(row["shared"] for row in after["conversations"])
         assert all(len(rows) == 2 for rows in before.values())
         assert await connection.run_sync(differences) == []
