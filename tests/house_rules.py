@@ -39,6 +39,7 @@ LINES = {
     "skills.mcp.report": 3,
     "skills.mcp.skill": 3,
     "skills.mcp.settings": 8,
+    "skills.mcp.files": 8,
     "skills.mcp.tools": 8,
     "bot.models": 3,
     "bot.platforms": 3,

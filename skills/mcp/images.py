@@ -1,4 +1,7 @@
-"""Shows the images in results of MCP servers to the model, and saves them in the workspace."""
+"""Takes images and linked texts out of results of MCP servers.
+
+Images are shown to the model, and saved in the workspace.
+"""
 
 import logging
 from base64 import b64decode
@@ -18,6 +21,10 @@ log = logging.getLogger(__name__)
 
 #: Most images of one result that are shown and saved.
 MOST_IMAGES = 5
+#: Most linked texts of one result that are read.
+MOST_LINKED = 5
+#: Types of linked texts beside `text/…`.
+_TEXTS = frozenset({"application/json", "application/xml", "application/yaml"})
 FOLDER = "images"
 
 #: Saves a content under a path in the workspace of a call; raises `ToolError` if it cannot.
@@ -49,13 +56,20 @@ class ImageTaker:
     save: Save | None
 
     async def take(self, result: Json, context: ToolContext, read: Read) -> Json:
-        """Show and save the images of a result; return it with a line in place of each."""
+        """Show and save the images of a result, and read the texts that it links to.
+
+        Return it with a line in place of each image, and the text behind each such link.
+        """
         content = result.get("content")
         if not isinstance(content, list):
             return result
         taken: list[object] = []
-        count = 0
+        count = linked = 0
         for item in content:
+            if linked < MOST_LINKED and (text := await _linked_text(item, read)) is not None:
+                linked += 1
+                taken += [item, text]
+                continue
             image = await _image_in(item, read) if count < MOST_IMAGES else None
             if image is None:
                 taken.append(item)
@@ -78,6 +92,23 @@ class ImageTaker:
         except ToolError as error:
             return f"[{what}, but not saved: {error}]"
         return f"[{what}, and saved in the workspace]"
+
+
+async def _linked_text(item: object, read: Read) -> Json | None:
+    """Return the text behind a link as a part of a result; `None` for another part."""
+    match item:
+        case {"type": "resource_link", "uri": str(uri), "mimeType": str(kind)}:
+            kind = kind.partition(";")[0].strip().lower()
+            if not kind.startswith("text/") and kind not in _TEXTS:
+                return None
+            try:
+                contents = await read(uri)
+            except ToolError as error:
+                log.info("A resource of an MCP server was not read: %s", error)
+                return None
+            texts = [text for each in contents if isinstance(text := each.get("text"), str)]
+            return {"type": "text", "text": "\n".join(texts)} if texts else None
+    return None
 
 
 async def _image_in(item: object, read: Read) -> bytes | None:

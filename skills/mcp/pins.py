@@ -16,16 +16,24 @@ log = logging.getLogger(__name__)
 class Pins:
     """Stores the approved tools of every server.
 
-    The first list of a new server is approved as it is, since an admin has just named it. Later
-    additions and changes wait for an approval.
+    The first list of a new server is approved as it is, since an admin has just named it, unless
+    its settings say otherwise. Later additions and changes wait for an approval.
     """
 
     def __init__(self, database: Database, now: Clock) -> None:
         self._database = database
         self._now = now
 
-    async def review(self, server: str, offered: Mapping[str, Offer]) -> dict[str, Offer]:
-        """Record the tools that a server offers now, and return the approved ones, by raw name."""
+    async def review(
+        self, server: str, offered: Mapping[str, Offer], *, first_waits: bool = False
+    ) -> dict[str, Offer]:
+        """Record the tools that a server offers now, and return the approved ones, by raw name.
+
+        Args:
+            server: The server.
+            offered: Its tools by raw name.
+            first_waits: Whether the first list of a server waits for an approval too.
+        """
         known = {pin.tool: pin for pin in await self.known(server)}
         changed = any(
             raw not in known or known[raw].offered_hash != offer.hash
@@ -33,14 +41,16 @@ class Pins:
         )
         gone = any(not pin.approved_hash for raw, pin in known.items() if raw not in offered)
         if changed or gone:
-            known = await self._note(server, offered)
+            known = await self._note(server, offered, first_waits=first_waits)
         return {
             raw: offer
             for raw, offer in offered.items()
             if raw in known and known[raw].approved_hash == offer.hash
         }
 
-    async def _note(self, server: str, offered: Mapping[str, Offer]) -> dict[str, Pin]:
+    async def _note(
+        self, server: str, offered: Mapping[str, Offer], *, first_waits: bool
+    ) -> dict[str, Pin]:
         now = self._now()
         async with self._database.transaction() as tx:
             known = {pin.tool: pin for pin in await mcp_pins.all_of(tx, server)}
@@ -48,7 +58,7 @@ class Pins:
                 pin = known.get(raw)
                 if pin is None:
                     values: Json = {"offered_hash": offer.hash, "offered_at": now}
-                    if not known:
+                    if not known and not first_waits:
                         values |= {"approved_hash": offer.hash, "approved_at": now}
                         values |= {"approved": offer.definition, "approved_by": "first connection"}
                     await mcp_pins.add(tx, server, raw, offer.definition, values=values)

@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from bot.checks import some
+from bot.run_texts import counted
 from bot.values import Sections
+from skills.mcp.files import read_servers
 from skills.mcp.programs import missing
 from skills.mcp.settings import McpSettings
 
@@ -23,6 +25,11 @@ def lines(config: Sections, environ: Mapping[str, str]) -> Iterator[str]:
             yield f"{name}: NOT USED: {amiss}"
         else:
             tools = "all its tools" if each.tools is None else some(each.tools, "tool", none="none")
+            tools += ", after an approval" * each.review_first
             runs = some(each.runs, "tool", none="none")
             yield f"{name}: {each.shown}; {tools}, of which subagents may use {runs}"
+    for file in settings.files:
+        found, remarks = read_servers(file, environ)
+        yield f"{file}: {counted(len(found), 'server')}"
+        yield from remarks
     yield "whether they answer: `python -m bot doctor`; what waits: `python -m bot mcp list`"

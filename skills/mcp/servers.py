@@ -183,7 +183,9 @@ class McpServer:
         """Compare the offered tools with the pins; a failed attempt is repeated by `_watch`."""
         self._reviewed = False
         try:
-            self._accepted = await self.pins.review(self.name, self._offered)
+            self._accepted = await self.pins.review(
+                self.name, self._offered, first_waits=self.settings.review_first
+            )
         except DatabaseUnreachableError as error:
             await self._set_problem(str(error))
             return
@@ -195,7 +197,7 @@ class McpServer:
         found = list(problems)
         if self.waiting:
             found.append(
-                f"{', '.join(self.waiting)} changed or came later, and waits for an admin: "
+                f"{', '.join(self.waiting)} changed or is new, and waits for an admin: "
                 "!retinue mcp, or python -m bot mcp list"
             )
         await self._set_problem("; ".join(found))

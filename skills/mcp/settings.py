@@ -1,11 +1,13 @@
 """Settings of MCP servers (`mcp:`), and of the tools that users and runs may use."""
 
+import os
 from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
 from bot.values import Settings, SkillSettings, check_runs, named
+from skills.mcp.files import read_servers
 
 _Text = Annotated[str, StringConstraints(min_length=1)]
 
@@ -55,6 +57,11 @@ class McpServerSettings(Settings):
     enabled: bool = True
     """Whether the bot connects to it."""
 
+    review_first: bool = False
+    """Whether also the tools that it offers at first wait for an admin's approval. For servers of
+    `mcp.files` it is true.
+    """
+
     @property
     def shown(self) -> str:
         """The program, or the URL's scheme and host, without parts that may be secret."""
@@ -100,6 +107,33 @@ class McpSettings(SkillSettings):
     """MCP servers by name, like {time: {command: [mcp-server-time], runs: [get_current_time]}}.
     Their tools are called mcp__time__get_current_time.
     """
+
+    files: tuple[str, ...] = ()
+    """JSON files with `mcpServers`, like [.mcp.json], as Claude Code and others have them. Entries
+    of `servers` with the same name are added to theirs. None of their tools is used before an
+    admin approves it.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_files(cls, given: object) -> object:
+        files = given.get("files") if isinstance(given, dict) else None
+        if not isinstance(given, dict) or not isinstance(files, list | tuple):
+            return given
+        own = given.get("servers") or {}
+        servers: dict[str, object] = {}
+        for file in (each for each in files if isinstance(each, str)):
+            found, _ = read_servers(file, os.environ)
+            if twice := sorted(set(servers) & set(found)):
+                raise ValueError(f"{file}: another file has a server {twice[0]!r} too")
+            servers |= found
+        if not isinstance(own, dict):
+            return given
+        for name, entry in own.items():
+            there = servers.get(name)
+            both = isinstance(there, dict) and isinstance(entry, dict)
+            servers[name] = {**there, **entry} if both else entry  # type: ignore[dict-item]
+        return {**given, "servers": servers}
 
     @property
     def is_on(self) -> bool:

@@ -144,8 +144,8 @@ def _cleaned(value: object) -> object:
 def result_text(server: str, result: Json) -> str:
     """Return the result of a call for a model: marked as untrusted, escaped and truncated.
 
-    Sounds and files are described; their content does not reach the model. So are images that the
-    module `images` did not take.
+    Sounds and binary files are described; their content does not reach the model. So are images and
+    links that the module `images` did not take.
     """
     content = result.get("content")
     parts = [_part(item) for item in content if isinstance(item, dict)] if content else []
@@ -168,14 +168,14 @@ def _part(item: Json) -> str:
             resource = item.get("resource")
             if not isinstance(resource, dict):
                 return "[resource: not shown]"
-            text = resource.get("text")
-            size = f"{len(text):,} characters" if isinstance(text, str) else ""
-            size = size or _size_of_base64(resource.get("blob"))
+            if isinstance(text := resource.get("text"), str):
+                return f"[resource {_shown(resource.get('uri'))}]\n{text}"
+            size = _size_of_base64(resource.get("blob"))
             kind = _shown(resource.get("mimeType") or "unknown type")
             return f"[resource {_shown(resource.get('uri'))}, {kind}, {size}: not shown]"
         case "resource_link":
             what = _shown(item.get("name") or item.get("title"))
-            return f"[link to a resource {what}: {_shown(item.get('uri'))}; not read]"
+            return f"[link to a resource {what}: {_shown(item.get('uri'))}]"
     return "[content of a kind that is not known: not shown]"
 
 

@@ -1,6 +1,7 @@
 """Images of MCP servers are shown to the model and saved, whatever form they come in."""
 
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from bot.agent.messages import Media
 from bot.values import Json
 from skills.base import ToolContext, ToolError
-from skills.mcp.images import MOST_IMAGES, ImageTaker
+from skills.mcp.images import MOST_IMAGES, MOST_LINKED, ImageTaker
 from skills.mcp.tools import result_text
 from tests.fakes.around import caller
 from tests.fakes.pictures import GIF, JPEG, PICTURES, PNG, WEBP
@@ -22,10 +23,11 @@ def item(data: bytes) -> Json:
 class Call:
     """A call whose images are shown and saved."""
 
-    def __init__(self, *, full: bool = False) -> None:
+    def __init__(self, *, full: bool = False, texts: Mapping[str, str] | None = None) -> None:
         self.shown: list[Media] = []
         self.saved: dict[str, bytes] = {}
         self.full = full
+        self.texts = texts or {}
         self.context: ToolContext = replace(caller(), show=self.shown.append)
 
     async def save(self, _: ToolContext, path: str, content: bytes) -> None:
@@ -34,6 +36,8 @@ class Call:
         self.saved[path] = content
 
     async def read(self, uri: str) -> list[Json]:
+        if uri in self.texts:
+            return [{"uri": uri, "text": self.texts[uri]}]
         raise ToolError(f"There is no {uri}.")
 
     async def take(self, *content: object) -> str:
@@ -85,6 +89,20 @@ async def test_what_is_no_image_is_described_as_before(odd: Json) -> None:
     assert (call.shown, call.saved) == ([], {})
 
 
+@pytest.mark.parametrize("kind", ["text/markdown; charset=utf-8", "application/json"])
+async def test_linked_texts_are_read_up_to_a_number_and_stay_untrusted(kind: str) -> None:
+    call = Call(texts={f"a://{n}": f"<text {n}>" for n in range(MOST_LINKED + 1)})
+    links = [
+        {"type": "resource_link", "uri": uri, "name": "b", "mimeType": kind} for uri in call.texts
+    ]
+
+    text = await call.take(*links)
+
+    assert text.startswith("[link to a resource b: a://0]\n&lt;text 0&gt;\n")
+    assert f"text {MOST_LINKED - 1}" in text
+    assert text.endswith(f"[link to a resource b: a://{MOST_LINKED}]")
+
+
 async def test_of_many_images_the_first_are_taken() -> None:
     call = Call()
 
@@ -103,4 +121,4 @@ async def test_a_server_sends_images_resources_and_links_to_them(bench: Bench) -
     text = await bench.tool("mcp__fake__gallery").run(context, {})
 
     assert [media.data for media in call.shown] == [PNG, JPEG, GIF]
-    assert text.endswith("[link to a resource gone: dot://gone; not read]")
+    assert text.endswith("[link to a resource gone: dot://gone]")
