@@ -31,6 +31,7 @@ from bot.console import (
 )
 from bot.errors import BadRequestError, BotError, ConfigError
 from bot.settings_console import settings
+from bot.setup_console import setup
 from bot.signals import exit_after
 from skills import discovery
 
@@ -295,6 +296,7 @@ def build() -> typer.Typer:
     app.command()(audit)
     app.command()(backup_console.backup)
     app.command()(backup_console.restore)
+    app.command()(setup)
     app.add_typer(accounts_console.COMMANDS)
     for module in discovery.imported("console"):
         app.add_typer(module.COMMANDS)

@@ -42,6 +42,8 @@ Name = Annotated[
 FROM_SOURCE = "python -m bot"
 
 HOME_VARIABLE = "RETINUE_HOME"
+#: Variables of the environment, beside the configuration: those that are set already win.
+ENV_FILE = "retinue.env"
 #: Each of these marks a folder as the home of a bot.
 _HOME_SIGNS = ("config.yaml", "data/retinue.db")
 
@@ -116,13 +118,38 @@ def enter(file: Path | None) -> tuple[Path | None, Home]:
     here = Path.cwd()
     named = file is not None or bool(os.environ.get(FILE_VARIABLE))
     found = find_home(os.environ, here, named=named)
-    if found.path == here:
-        return locate(file, os.environ), found
-    named_file = locate(file, os.environ) if named else None
-    # Relative paths start in another folder from now on.
-    absolute = named_file.absolute() if named_file else None
-    found.enter()
-    return locate(absolute, os.environ), found
+    if found.path != here:
+        named_file = locate(file, os.environ) if named else None
+        # Relative paths start in another folder from now on.
+        file = named_file.absolute() if named_file else None
+        found.enter()
+    located = locate(file, os.environ)
+    beside = located.parent if located else Path()
+    for name, value in read_variables(beside / ENV_FILE).items():
+        os.environ.setdefault(name, value)
+    return located, found
+
+
+def read_variables(file: Path) -> dict[str, str]:
+    """Return the variables in a file with a line `NAME=value` for each; none without the file.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read ({error}): mend it, or move it away.") from None
+    pairs = (line.strip().partition("=") for line in lines if not line.lstrip().startswith("#"))
+    found = {name.strip(): value.strip() for name, sign, value in pairs if sign}
+    # Quotes as systemd and Docker write them.
+    quoted = {name for name, value in found.items() if len(value) > 1 and value[0] in "\"'"}
+    return {
+        name: value[1:-1] if name in quoted and value[-1] == value[0] else value
+        for name, value in found.items()
+    }
 
 
 def load(file: Path | None) -> Config:

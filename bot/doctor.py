@@ -56,7 +56,7 @@ async def examine(config: Config, *, online: bool = False) -> list[Check]:
     """
     # Problems are reported once, in the findings, and not in the log.
     with quiet("bot", "db", "skills"):
-        found = await _database(config.database)
+        found = await database_checks(config.database)
         found += _findings("Model", await models.look(config.models))
         if online:
             choices = (config.models.main, config.models.subagent, *config.models.fallback_choices)
@@ -81,7 +81,7 @@ def _findings(subject: str, checks: Sequence[Check]) -> list[Check]:
     return [replace(each, subject=subject) for each in checks]
 
 
-async def _database(settings: DatabaseSettings) -> list[Check]:
+async def database_checks(settings: DatabaseSettings) -> list[Check]:
     """Examine the database: its tables, its full-text search, and what its bot has stored."""
     # The address of a server may be malformed, which is a finding of its own.
     file = Path(make_url(settings.url).database or "" if settings.is_sqlite else "")

@@ -9,12 +9,12 @@ import discord
 
 from bot.checks import Check, fails, is_off, works
 from bot.conversations.command_table import COMMANDS
-from bot.errors import ConfigError, PlatformUnreachableError
+from bot.errors import ConfigError, DeliveryError, PlatformUnreachableError
 from bot.platforms.discord import portal
 from bot.platforms.discord.client import RetinueClient, open_client
 from bot.platforms.discord.registration import comparable, payload, registered
 from bot.platforms.discord.settings import DiscordSettings
-from bot.values import Place
+from bot.values import Identity, Place
 
 PATIENCE_SECONDS = 10.0
 #: Number of servers that are checked, from the start of the list.
@@ -45,6 +45,23 @@ async def look(
 
 
 _NO_ANSWER = "Check this computer's connection to the internet, and `discord.api_url`."
+
+
+async def greet(settings: DiscordSettings, user: Identity, text: str) -> None:
+    """Send a first message to an account, in direct messages.
+
+    Raises:
+        ConfigError: Discord refuses the token.
+        PlatformUnreachableError: Discord is unreachable or out of order.
+        DeliveryError: The account cannot be written to.
+    """
+    async with open_client(lambda: settings) as client:
+        try:
+            found = await client.fetch_user(int(user.account))
+            await found.send(text, allowed_mentions=discord.AllowedMentions.none())
+        except (discord.HTTPException, ValueError) as error:
+            advice = "it shares no server with the bot, or takes no direct messages"
+            raise DeliveryError(f"{advice} ({error}).") from error
 
 
 async def _checks(client: RetinueClient) -> AsyncIterator[Check]:

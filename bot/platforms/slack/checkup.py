@@ -12,7 +12,7 @@ from bot.platforms.slack import oauth, sockets, web
 from bot.platforms.slack.clients import REFUSED, open_session
 from bot.platforms.slack.problems import RefusedError, made
 from bot.platforms.slack.settings import SlackSettings
-from bot.values import Json, Place
+from bot.values import Identity, Json, Place
 
 PATIENCE_SECONDS = 10.0
 
@@ -83,6 +83,22 @@ async def look(
             ),
         ]
     return found
+
+
+async def greet(settings: SlackSettings, user: Identity, text: str) -> None:
+    """Send a first message to an account, in direct messages.
+
+    Raises:
+        DeliveryError: The account cannot be written to.
+    """
+    assert settings.bot_token is not None, "Many workspaces have no one to greet."
+    token = settings.bot_token.get_secret_value().strip()
+    async with open_session() as session:
+        client = sockets.app_client(settings, session)
+        try:
+            await client.chat_postMessage(token=token, channel=user.account, text=text)
+        except (SlackClientError, OSError) as error:
+            raise DeliveryError(f"{error}".splitlines()[0]) from error
 
 
 async def _check_token(settings: SlackSettings, client: AsyncWebClient) -> list[Check]:

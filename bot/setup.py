@@ -1,0 +1,205 @@
+"""Sets a bot up: checks the answers of an admin against the services, and writes them down."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bot.accounts import account_of
+from bot.checks import Check, fails, works
+from bot.config.loading import load
+from bot.config.model import Config
+from bot.console import ENV_FILE, read_variables
+from bot.doctor import database_checks
+from bot.errors import BadRequestError, BotError
+from bot.logs import quiet
+from bot.models import checkup as models
+from bot.platforms.catalog import PLATFORMS, module_of
+from bot.values import Json
+
+HEAD = (
+    "# Written by `retinue setup`, which may be run again. Secrets are in {env}.\n"
+    "# config.example.yaml has every key with its default.\n"
+)
+#: Seconds for the first message to an admin.
+GREET_SECONDS = 15.0
+GREETING = (
+    "Hello! I am set up, and you are one of my operators. Write to me here, or mention me in a "
+    "channel. `!retinue help` lists the commands, `!retinue health` shows how I am."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupAnswers:
+    """The answers of an admin; an empty one leaves a part off, or as it is.
+
+    Attributes:
+        provider: `anthropic`, `openai` (or a server like it), or `offline` for the demo.
+        admins: Accounts in the form of `access.admins`.
+    """
+
+    provider: str = ""
+    anthropic_key: str = ""
+    openai_key: str = ""
+    openai_url: str = ""
+    model: str = ""
+    discord_token: str = ""
+    slack_bot_token: str = ""
+    slack_app_token: str = ""
+    database: str = ""
+    admins: tuple[str, ...] = ()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables of the environment that hold the secrets."""
+        found = {
+            "ANTHROPIC_API_KEY": self.anthropic_key,
+            "OPENAI_API_KEY": self.openai_key,
+            "DISCORD_TOKEN": self.discord_token,
+            "SLACK_BOT_TOKEN": self.slack_bot_token,
+            "SLACK_APP_TOKEN": self.slack_app_token,
+            "DATABASE_URL": self.database if "@" in self.database else "",
+        }
+        return {name: value.strip() for name, value in found.items() if value.strip()}
+
+    def merged(self, before: Json) -> Json:
+        """Return the configuration with these answers; what they leave out stays."""
+        after = dict(before)
+
+        def put(section: str, **values: Any) -> None:
+            given = {key: value for key, value in values.items() if value}
+            if given:
+                after[section] = {**(after.get(section) or {}), **given}
+
+        own: Json = {}
+        if self.provider in {"anthropic", "openai"}:
+            known = (after.get("models") or {}).get(self.provider) or {}
+            given = {"main_model": self.model, "subagent_model": self.model}
+            given |= {"base_url": self.openai_url} if self.provider == "openai" else {}
+            own = {self.provider: {**known, **{k: v for k, v in given.items() if v}}}
+        put("models", provider=self.provider, **{k: v for k, v in own.items() if v})
+        put("database", url="${DATABASE_URL}" if "@" in self.database else self.database)
+        put("access", admins=list(self.admins))
+        return after
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The set-up in a folder.
+
+    Attributes:
+        file: The configuration, which need not exist.
+        environ: The environment.
+    """
+
+    file: Path
+    environ: Mapping[str, str]
+
+    @property
+    def env_file(self) -> Path:
+        """The file of the variables."""
+        return self.file.with_name(ENV_FILE)
+
+    def known(self) -> dict[str, str]:
+        """Return the variables that are set already."""
+        return {**read_variables(self.env_file), **self.environ}
+
+    def config(self, answers: SetupAnswers) -> Config:
+        """Return the configuration that these answers make.
+
+        Raises:
+            ConfigError: An answer is invalid; the text names the key and the valid form.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / self.file.name
+            file.write_text(self._text(answers), encoding="utf-8")
+            return load(file, {**self.known(), **answers.variables})
+
+    def _text(self, answers: SetupAnswers) -> str:
+        before = yaml.safe_load(self.file.read_text("utf-8")) if self.file.exists() else {}
+        after = answers.merged(before if isinstance(before, dict) else {})
+        shown = yaml.safe_dump(after, allow_unicode=True, sort_keys=False) if after else ""
+        return HEAD.format(env=ENV_FILE) + shown
+
+    async def checks(self, answers: SetupAnswers) -> list[Check]:
+        """Return the findings on these answers, from the services themselves."""
+        for each in answers.admins:
+            try:
+                account_of(each)
+            except BadRequestError as error:
+                return [fails(str(error), "Admins")]
+        try:
+            config = self.config(answers)
+        except BotError as error:
+            return [fails(str(error), "Config")]
+        with quiet("bot", "db", "skills"):
+            found = await database_checks(config.database) if answers.database else []
+            if answers.provider:
+                found += _named("Model", await models.look(config.models))
+            for kind in PLATFORMS:
+                section = config.section(kind)
+                if section.configured and _is_answered(answers, kind.section):
+                    found += _named(kind.title, await module_of(kind, "checkup").look(section))
+        return found
+
+    def write(self, answers: SetupAnswers) -> list[Path]:
+        """Write the configuration and the variables, and return the written files.
+
+        A former configuration is kept beside the new one. Both are replaced as a whole.
+        """
+        written = [self.file]
+        text = self._text(answers)
+        if self.file.exists() and self.file.read_text("utf-8") != text:
+            former = self.file.with_name(f"{self.file.name}.before-setup")
+            _replace(former, self.file.read_text("utf-8"), mode=0o600)
+            written.append(former)
+        _replace(self.file, text, mode=0o644)
+        if answers.variables:
+            variables = {**read_variables(self.env_file), **answers.variables}
+            lines = "".join(f"{name}={value}\n" for name, value in variables.items())
+            _replace(self.env_file, lines, mode=0o600)
+            written.append(self.env_file)
+        return written
+
+    async def greet(self, answers: SetupAnswers) -> list[Check]:
+        """Send a first message to each admin on Discord and Slack."""
+        config, found = self.config(answers), list[Check]()
+        for kind in PLATFORMS:
+            section = config.section(kind)
+            users = [account_of(each) for each in config.access.admins]
+            for user in users if section.configured else ():
+                if user.platform != kind.section:
+                    continue
+                name = f"{kind.section}:{user.account}"
+                try:
+                    async with asyncio.timeout(GREET_SECONDS):
+                        await module_of(kind, "checkup").greet(section, user, GREETING)
+                    found.append(works(f"{name} has a first message.", kind.title))
+                except (BotError, OSError, TimeoutError) as error:
+                    reason = str(error) or "no answer"
+                    found.append(fails(f"{name} could not be written to: {reason}", kind.title))
+        return found
+
+
+def _named(subject: str, checks: Sequence[Check]) -> list[Check]:
+    return [Check(good=each.good, text=each.text, subject=subject) for each in checks]
+
+
+def _is_answered(answers: SetupAnswers, section: str) -> bool:
+    names = [each.name for each in fields(answers) if each.name.startswith(section)]
+    return any(getattr(answers, name) for name in names)
+
+
+def _replace(file: Path, text: str, *, mode: int) -> None:
+    new = file.with_name(f"{file.name}.new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as target:
+        target.write(text)
+        target.flush()
+        os.fsync(target.fileno())
+    new.rename(file)
