@@ -99,6 +99,8 @@ async def served(url: str, platform: Platform, *, receives: bool = True) -> Asyn
     serving = asyncio.ensure_future(work)
     try:
         async with asyncio.timeout(30):
+            # It listens before platforms open.
+            await platform.tried.wait()
             yield port
     finally:
         serving.cancel()
