@@ -104,6 +104,22 @@ async def test_a_kill_stops_everything_after_a_confirmation_with_what_there_is(
         assert (await newest_run(chat.running, "Count")).status is RunStatus.CANCELLED
 
 
+async def test_a_drained_process_says_so_and_begins_nothing_new(chat_way: ChatWay) -> None:
+    async with new_chat(chat_way) as chat, chat.bot(hens(), access=with_admin(chat)):
+        talk = await chat.ask("alice", "Count my hens.")
+        await chat.reads(talk, "Begun.")
+        await chat.gate.held(1)
+        before = chat.running.draining.is_set()
+        done = await command(chat, "root", "drain")
+        draining = chat.running.draining.is_set()
+        chat.gate.opened.set()
+        await chat.reads(talk, "Six hens.")
+
+        assert not before
+        assert draining
+        assert "begins nothing new, finishes its work, and ends" in done
+
+
 async def test_others_have_no_such_commands(chat_way: ChatWay) -> None:
     async with new_chat(chat_way) as chat, chat.bot(hens(), access=with_admin(chat)):
         refused = [await command(chat, "bob", each) for each in ("pause all", "kill all", "drain")]
