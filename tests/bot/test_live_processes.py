@@ -1,11 +1,9 @@
 """Two processes follow one `config.yaml`, whichever way it is replaced, and report once."""
 
 import json
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import pytest
 from sqlalchemy import select
 
 from bot.values import Json
@@ -49,9 +47,8 @@ async def notices(url: str) -> list[str]:
         return list(await tx.scalars(select(table.c.text).order_by(table.c.created_at)))
 
 
-@pytest.mark.parametrize("replace", [replaced, mounted])
 async def test_two_processes_follow_a_file_refuse_a_broken_one_and_report_once(
-    postgres_url: str, tmp_path: Path, replace: Callable[[Path, str], None]
+    postgres_url: str, tmp_path: Path
 ) -> None:
     async with AsyncExitStack() as stack:
         fake = await stack.enter_async_context(FakeDiscord.open())
@@ -69,10 +66,10 @@ async def test_two_processes_follow_a_file_refuse_a_broken_one_and_report_once(
             runs = base["subagents"] | {"max_concurrent_per_user": cap}
             return json.dumps(base | {"subagents": runs})
 
-        for text, words in (
-            (with_cap(7), "3 → 7"),
-            (with_cap("many"), "The configuration from before stays in force"),
-            (with_cap(9), "7 → 9"),
+        for replace, text, words in (
+            (replaced, with_cap(7), "3 → 7"),
+            (mounted, with_cap("many"), "The configuration from before stays in force"),
+            (mounted, with_cap(9), "7 → 9"),
         ):
             replace(tmp_path, text)
             for process in (first, other):
