@@ -37,6 +37,7 @@ def cautions(config: Config, file: Path | None, environ: Mapping[str, str]) -> l
         *_models(config),
         *_spending(config),
         *_monitoring(config),
+        *_audit(config),
     ]
 
 
@@ -100,6 +101,15 @@ def _monitoring(config: Config) -> Iterator[str]:
         yield (
             f"monitoring.host {given.host} lets other computers read metrics without a password: "
             "admit only your Prometheus by a firewall or a network of its own."
+        )
+
+
+def _audit(config: Config) -> Iterator[str]:
+    """Return a warning about processes that would seal the audit log with different keys."""
+    if not config.database.is_sqlite and config.audit.key is None:
+        yield (
+            "audit.key is not set: with PostgreSQL each machine would seal the audit log with a "
+            "key of its own. Set one for all of them, such as `${RETINUE_AUDIT_KEY}`."
         )
 
 

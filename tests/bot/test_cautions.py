@@ -26,6 +26,7 @@ def told(tmp_path: Path, text: str) -> list[str]:
         ("slack: {signing_secret: some-words}", "slack.signing_secret (line 1)"),
         ("models:\n  anthropic:\n    api_key: some-words", "models.anthropic.api_key (line 3)"),
         ("search: {api_key: some-words}", "search.api_key (line 1)"),
+        ("audit: {key: some-words some-words some-words}", "audit.key (line 1)"),
         ("database: {url: 'postgresql://bot:hunter22@host/name'}", "database.url (line 1)"),
         (f"agent: {{name: Rita, timezone: UTC, instructions: 'It is {DISCORD}.'}}", "agent."),
     ],
@@ -43,9 +44,10 @@ def test_a_secret_that_stands_in_the_file_is_found_wherever_it_is(
 def test_variables_are_no_secrets_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(
-        "discord: {token: '${TOKEN}'}\ndatabase: {url: 'postgresql://b:${WORD}@host/name'}"
+        "discord: {token: '${TOKEN}'}\ndatabase: {url: 'postgresql://b:${WORD}@host/name'}\n"
+        "audit: {key: '${KEY}'}"
     )
-    environ = {"TOKEN": DISCORD, "WORD": "hunter22"}
+    environ = {"TOKEN": DISCORD, "WORD": "hunter22", "KEY": "k" * 32}
 
     assert cautions(load(file, environ), file, environ) == []
 
@@ -115,6 +117,12 @@ def test_a_model_without_a_price_is_told_where_money_is_limited(tmp_path: Path) 
 
     assert not any("no price" in each for each in free)
     assert any("openai/llama has no price, so that it is refused" in each for each in limited)
+
+
+def test_several_machines_without_a_key_of_the_audit_log_are_told(tmp_path: Path) -> None:
+    (found,) = told(tmp_path, "database: {url: 'postgresql://bot@host/name'}")
+
+    assert "audit.key is not set" in found
 
 
 def test_a_limit_for_an_unknown_role_is_told(tmp_path: Path) -> None:
