@@ -73,10 +73,10 @@ async def test_tools_are_there_again_once_the_pins_can_be_read(
 ) -> None:
     reviewing, fails = Pins.review, True
 
-    async def review(pins: Pins, *arguments: Any) -> dict[str, Offer]:
+    async def review(pins: Pins, *arguments: Any, **more: Any) -> dict[str, Offer]:
         if fails:
             raise DatabaseUnreachableError(DISK_FULL)
-        return await reviewing(pins, *arguments)
+        return await reviewing(pins, *arguments, **more)
 
     monkeypatch.setattr(Pins, "review", review)
     server = await bench.open(fake=sdk_server())
