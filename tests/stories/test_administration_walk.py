@@ -147,6 +147,7 @@ class Walk:
 
 
 @pytest.mark.processes
+@pytest.mark.timeout(200)
 async def test_an_operator_walks_through_the_page(chat_way: ChatWay, tmp_path: Path) -> None:
     play = Play(
         main=[
