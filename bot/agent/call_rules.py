@@ -1,5 +1,6 @@
 """Decides about calls by the rules of an agent and the rights of the user as they are now."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from bot.agent.messages import ToolCall
@@ -22,15 +23,22 @@ async def ruled(
     """
     subjects = tool.subjects(call.arguments) if tool.subjects else ("",)
     harmless = tool.effects is Effects.NONE or tool.auto_approved
+    skill = call.arguments.get("name") if tool.name == READS_SKILLS else None
     try:
         rights = await context.rights()
+        if isinstance(skill, str) and (refused := rights.refusal("skills", skill.strip())):
+            return Verdict(Decision.DENY, refused)
+
+        def decide(granted: Collection[str]) -> Verdict:
+            rules = permissions.decide(tool.name, subjects, harmless=harmless, granted=granted)
+            return strictest([rules, rights.decide(tool.name, subjects, granted=granted)])
+
+        verdict = decide(())
+        if verdict.decision is not Decision.ALLOW:
+            # Grants answer questions, so they change nothing for a call that is allowed.
+            verdict = decide(await rights.always())
     except BotError as error:
         return Verdict(Decision.DENY, str(error).removesuffix("."))
-    skill = call.arguments.get("name") if tool.name == READS_SKILLS else None
-    if isinstance(skill, str) and (refused := rights.refusal("skills", skill.strip())):
-        return Verdict(Decision.DENY, refused)
-    rules = permissions.decide(tool.name, subjects, harmless=harmless, granted=rights.always)
-    verdict = strictest([rules, rights.decide(tool.name, subjects)])
     if verdict.approver and is_private(context.place) and rights.role != verdict.approver:
         return Verdict(Decision.DENY, NO_APPROVER.format(verdict.reason, verdict.approver))
     if tool.needs_confirmation and verdict.decision is not Decision.DENY:

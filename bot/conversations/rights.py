@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from bot.conversations.access import AccessSettings, is_blocked, is_private, spelled
 from bot.conversations.pairing import Pairings
@@ -157,8 +158,10 @@ class RightsDirectory:
         if await self.lost(user, place):
             raise NotAllowedError(LOST)
         rights = rights_of(self.settings(), await self.role_of(user, place), place, self.expand)
-        always = await self.database.read(standing_grants.rules_of, user.key, place, self.now())
-        return replace(rights, always=always) if always else rights
+        return replace(rights, always=partial(self._standing, user, place))
+
+    async def _standing(self, user: Identity, place: Place) -> frozenset[str]:
+        return await self.database.read(standing_grants.rules_of, user.key, place, self.now())
 
     async def check(self, user: Identity, place: Place) -> None:
         """Check that a user may use the bot in a place.

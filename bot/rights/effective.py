@@ -4,7 +4,7 @@ The levels are, in this order: everyone, the server or workspace, the channel, t
 rules before them and the agent's file and the request after them restrict further where they apply.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -85,6 +85,10 @@ class RightsLevel:
         )
 
 
+async def _none() -> frozenset[str]:
+    return frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Rights:
     """The rights that apply: what every level allows, less what any level denies.
@@ -92,12 +96,13 @@ class Rights:
     Attributes:
         levels: The levels, from the widest to the narrowest.
         role: The name of the user's role; empty for none.
-        always: The rules, as they are spelled, that no longer ask the user.
+        always: Returns the rules, as they are spelled, that no longer ask the user. It reads the
+            database, so it is called for a decision that such a rule could change.
     """
 
     levels: tuple[RightsLevel, ...] = ()
     role: str = ""
-    always: frozenset[str] = frozenset()
+    always: Callable[[], Awaitable[frozenset[str]]] = field(default=_none, compare=False)
 
     def within(self, other: "Rights") -> "Rights":
         """Return rights that both of these grant."""
@@ -118,8 +123,16 @@ class Rights:
                 return f"{level.title} does not include {NOUNS[kind]} `{shown}`; {WHOM}"
         return ""
 
-    def decide(self, tool: str, subjects: Sequence[str]) -> Verdict:
-        """Return the strictest decision of the levels about a call: deny beats ask beats allow."""
+    def decide(
+        self, tool: str, subjects: Sequence[str], *, granted: Collection[str] = ()
+    ) -> Verdict:
+        """Return the strictest decision of the levels about a call: deny beats ask beats allow.
+
+        Args:
+            tool: The name of the tool.
+            subjects: The subjects of the call.
+            granted: The rules, as they are spelled, that no longer ask.
+        """
         if refused := self.refusal("tools", tool):
             return Verdict(Decision.DENY, refused)
         verdicts = [
@@ -128,7 +141,7 @@ class Rights:
             for subject in subjects
             if (rule := level.rules.find(tool, subject)) is not None
         ]
-        return strictest(each for each in verdicts if each.rule not in self.always)
+        return strictest(each for each in verdicts if each.rule not in granted)
 
     def cap(self, name: str, value: float, source: str = "") -> tuple[float, str]:
         """Return the smallest cap on a setting and the key of its level; `source` if unchanged."""

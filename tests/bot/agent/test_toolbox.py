@@ -607,6 +607,34 @@ async def test_a_call_is_refused_that_the_role_of_the_user_does_not_include(
     assert (refusal or "seen") in result.text
 
 
+@pytest.mark.parametrize(("rule", "reads"), [("allow", 0), ("ask", 1)])
+async def test_standing_grants_are_read_for_a_decision_that_they_could_change(
+    tasks: Tasks, rule: str, reads: int
+) -> None:
+    read: list[str] = []
+
+    async def granted() -> frozenset[str]:
+        read.append("read")
+        return frozenset({"look: ask"})
+
+    async def rights() -> Rights:
+        return Rights(always=granted)
+
+    permissions = Permissions(read_rules({"look": rule}))
+    tools = Toolbox(
+        [a_tool("look", lambda *_: asyncio.sleep(0, "seen"))],
+        is_subagent=True,
+        tasks=tasks,
+        timeout_seconds=30,
+        permissions=permissions,
+    )
+
+    result = await tools.call(call("look", "id"), replace(caller(), rights=rights))
+
+    assert len(read) == reads
+    assert "seen" in result.text
+
+
 async def test_a_call_is_refused_while_the_role_of_the_user_is_unknown(tasks: Tasks) -> None:
     tools = Box(tasks).of(a_tool("look", lambda *_: asyncio.sleep(0, "seen")))
 
