@@ -66,6 +66,7 @@ LINES = {
     "bot.models.anthropic_codec": 7,
     "bot.models.base": 7,
     "bot.models.client": 7,
+    "bot.models.event_stream": 7,
     "bot.models.failures": 7,
     "bot.models.metering": 7,
     "bot.models.prices": 7,

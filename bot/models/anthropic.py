@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from bot.agent.documents import arguments_in
 from bot.agent.messages import Usage, estimate_tokens
@@ -11,10 +10,6 @@ from bot.models.anthropic_codec import answer_from, body_for, text_of, usage_of
 from bot.models.base import ModelRequest
 from bot.models.client import MALFORMED, Lazy, SdkModel, estimated_input
 from bot.values import Json
-
-if TYPE_CHECKING:
-    from anthropic.types import MessageDeltaUsage, RawContentBlockDelta, RawMessageStreamEvent
-    from anthropic.types import Usage as MessageUsage
 
 LONGEST_THOUGHT = 200
 
@@ -70,50 +65,52 @@ class StreamedMessage:
         line = lines[-1]
         return f"💭 {line if len(line) <= LONGEST_THOUGHT else '…' + line[-LONGEST_THOUGHT:]}"
 
-    def take(self, event: "RawMessageStreamEvent") -> None:
+    def take(self, event: Json) -> None:
         """Add one event.
 
         Raises:
             ValueError: The event does not fit the earlier events.
         """
         blocks = self.document["content"]
-        usage: MessageUsage | MessageDeltaUsage | None = None
+        counts: Json = {}
+        kind = ""
         try:
-            match event.type:
+            kind = event["type"]
+            match kind:
                 case "content_block_delta":
-                    self._grow(event.index, event.delta)
+                    self._grow(event["index"], event["delta"])
                 case "content_block_start":
-                    blocks.append(event.content_block.to_dict())
+                    blocks.append(event["content_block"])
                 case "content_block_stop":
-                    if raw := self._inputs.pop(event.index, ""):
+                    if raw := self._inputs.pop(event["index"], ""):
                         arguments = arguments_in(raw)
-                        blocks[event.index]["input"] = raw if arguments is None else arguments
+                        blocks[event["index"]]["input"] = raw if arguments is None else arguments
                 case "message_start":
                     self._begun = True
-                    self.document["model"] = event.message.model
-                    usage = event.message.usage
+                    self.document["model"] = event["message"]["model"]
+                    counts = event["message"].get("usage") or {}
                 case "message_delta":
-                    self.document["stop_reason"] = event.delta.stop_reason
-                    if event.delta.stop_details is not None:
-                        self.document["stop_details"] = event.delta.stop_details.to_dict()
-                    usage = event.usage
+                    self.document["stop_reason"] = event["delta"].get("stop_reason")
+                    if (details := event["delta"].get("stop_details")) is not None:
+                        self.document["stop_details"] = details
+                    counts = event.get("usage") or {}
                 case "message_stop":
                     self.complete = True
             # The counts are totals; counts missing from the event stay unchanged.
-            counts = usage.to_dict() if usage else {}
             self.document["usage"] |= {k: n for k, n in counts.items() if n is not None}
         except MALFORMED as error:
-            raise ValueError(f"a {event.type} that does not fit: {error!r}") from error
+            raise ValueError(f"a {kind} that does not fit: {error!r}") from error
 
-    def _grow(self, index: int, delta: "RawContentBlockDelta") -> None:
+    def _grow(self, index: int, delta: Json) -> None:
         block = self.document["content"][index]
-        if delta.type == "text_delta":
-            block["text"] += delta.text
-        elif delta.type == "input_json_delta":
-            self._inputs[index] = self._inputs.get(index, "") + delta.partial_json
-        elif delta.type == "thinking_delta":
-            block["thinking"] += delta.thinking
-        elif delta.type == "signature_delta":
-            block["signature"] = delta.signature
-        elif delta.type == "citations_delta":
-            block["citations"] = [*(block.get("citations") or []), delta.citation.to_dict()]
+        match delta["type"]:
+            case "text_delta":
+                block["text"] += delta["text"]
+            case "input_json_delta":
+                self._inputs[index] = self._inputs.get(index, "") + delta["partial_json"]
+            case "thinking_delta":
+                block["thinking"] += delta["thinking"]
+            case "signature_delta":
+                block["signature"] = delta["signature"]
+            case "citations_delta":
+                block["citations"] = [*(block.get("citations") or []), delta["citation"]]

@@ -83,7 +83,7 @@ def open_sdk(settings: AnthropicSettings) -> Sdk:
     return open_client(
         anthropic,
         settings,
-        lambda client: client.messages,
+        "/v1/messages",
         provider=NAME,
         setting=SETTING,
         answered=lambda error: isinstance(error, anthropic.APIStatusError),

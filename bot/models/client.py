@@ -1,10 +1,11 @@
 """The part that all adapters around an SDK share: opening, streaming, errors and charges."""
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -15,6 +16,7 @@ from bot.agent.messages import Answer, Usage, estimate_tokens, holds_images
 from bot.errors import ModelError
 from bot.models import failures
 from bot.models.base import ModelRequest, OnText
+from bot.models.event_stream import StreamedError, events_in
 from bot.values import Json, Settings
 
 log = logging.getLogger(__name__)
@@ -120,8 +122,9 @@ class Sdk:
         provider: The provider's display name.
         setting: The config group of the provider, such as `models.anthropic`.
         close: Closes the client.
-        create_raw: Requests an answer, and returns the raw response.
-        create_stream: Requests a streamed answer.
+        send: Sends the body of a request, and returns the response.
+        stream: Sends the body of a request, and returns the response before its content; the caller
+            closes it.
         count_tokens: Counts the input tokens of a request; `None` if the provider does not.
         idle_seconds: Longest silence of a stream.
         read_timeout: The exception raised when an open connection receives nothing in time.
@@ -133,8 +136,8 @@ class Sdk:
     provider: str
     setting: str
     close: Callable[[], Awaitable[None]]
-    create_raw: Callable[..., Awaitable[Any]]
-    create_stream: Callable[..., Awaitable[Any]]
+    send: Callable[[bytes], Awaitable[Any]]
+    stream: Callable[[bytes], Awaitable[Any]]
     idle_seconds: float
     read_timeout: type[Exception]
     answered: Callable[[Exception], bool]
@@ -152,7 +155,7 @@ class Sdk:
         """
         if any(isinstance(each, self.read_timeout) for each in (error, error.__cause__)):
             return failures.silent(self.provider, self.idle_seconds)
-        if not self.answered(error):
+        if not isinstance(error, StreamedError) and not self.answered(error):
             return failures.unreachable(self.provider, error.__cause__ or error)
         # An error inside a stream has neither a status nor headers.
         response = getattr(error, "response", None)
@@ -171,7 +174,7 @@ class Sdk:
 def open_client(
     library: Any,
     settings: SdkSettings,
-    endpoint_of: Callable[[Any], Any],
+    path: str,
     *,
     provider: str,
     setting: str,
@@ -184,7 +187,7 @@ def open_client(
     Args:
         library: The module of the SDK.
         settings: The section of the provider.
-        endpoint_of: Returns the endpoint of a client that creates answers.
+        path: The path of the endpoint that creates answers.
         provider: See `Sdk`, as for the next three.
         setting: The config group.
         answered: Returns True for an error that the provider sent.
@@ -208,21 +211,34 @@ def open_client(
             )
         ),
     )
-    endpoint, idle = endpoint_of(client), settings.idle_timeout_seconds
+    idle = settings.idle_timeout_seconds
+    # The body as bytes: the SDK would copy every list and mapping of a body in each request, which
+    # is the largest part of its work. Retries, errors, keys and headers are the same.
+    post = partial(client.post, path, cast_to=httpx2.Response)
+    streamed = {"stream": True, "stream_cls": library.AsyncStream}
     return Sdk(
         provider=provider,
         setting=setting,
         close=client.close,
-        create_raw=endpoint.with_raw_response.create,
-        create_stream=partial(endpoint.create, stream=True, timeout=timeout(idle)),
+        send=lambda body: post(content=body),
+        stream=lambda body: post(content=body, **streamed, options={"timeout": timeout(idle)}),
         idle_seconds=idle,
         read_timeout=httpx2.ReadTimeout,
         answered=answered,
         code=code,
         # The SDKs do not wrap connection errors that occur in the middle of a stream.
-        troubles=(error, httpx2.HTTPError, aiohttp.ClientError),
-        count_tokens=getattr(endpoint, "count_tokens", None),
+        troubles=(error, httpx2.HTTPError, aiohttp.ClientError, StreamedError),
+        count_tokens=getattr(getattr(client, "messages", None), "count_tokens", None),
     )
+
+
+def written(body: Json) -> bytes:
+    """Return the body of a request as the SDKs write it.
+
+    Raises:
+        ValueError: The body holds a number or a character that JSON or UTF-8 has not.
+    """
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
 class StreamedAnswer(Protocol):
@@ -245,7 +261,7 @@ class StreamedAnswer(Protocol):
     def usage(self, request: ModelRequest) -> Usage | None:
         """Return the usage so far; `None` before the answer began."""
 
-    def take(self, event: Any) -> None:
+    def take(self, event: Json) -> None:
         """Add one event.
 
         Raises:
@@ -308,12 +324,12 @@ class SdkModel:
                     return await self._ask_streamed(sdk, request, stream, on_text)
                 try:
                     async with asyncio.timeout(self.timeout_seconds):
-                        # The raw response skips the SDK's models: their blocks would be converted
-                        # back to JSON here anyway, and must be sent back unchanged.
-                        response = await sdk.create_raw(**self.body_for(request, streamed=False))
+                        # Without the SDK's models: their blocks would be converted back to JSON
+                        # here anyway, and must be sent back unchanged.
+                        response = await sdk.send(written(self.body_for(request, streamed=False)))
                 except TimeoutError as error:
                     raise failures.silent(self.name, self.timeout_seconds) from error
-                return self.answer_from(response.http_response.json(), request)
+                return self.answer_from(json.loads(response.content), request)
             except sdk.troubles as error:
                 images = holds_images(request.messages)
                 raise sdk.failure(error, request.model, images=images) from error
@@ -327,9 +343,9 @@ class SdkModel:
     ) -> Answer:
         shown, next_at = "", 0.0
         # Raw events: the SDK's own accumulation fails on a tool input that is invalid JSON.
-        events = await sdk.create_stream(**self.body_for(request, streamed=True))
-        async with events:
-            async for event in events:
+        body = self.body_for(request, streamed=True) | {"stream": True}
+        async with aclosing(await sdk.stream(written(body))) as response:
+            async for event in events_in(response.aiter_bytes()):
                 stream.take(event)
                 if request.on_activity is not None:
                     request.on_activity()

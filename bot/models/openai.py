@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pydantic import Field, SecretStr
 
@@ -12,9 +11,6 @@ from bot.models.base import ModelRequest
 from bot.models.client import MALFORMED, Lazy, Sdk, SdkModel, SdkSettings, open_client
 from bot.models.openai_codec import answer_from, body_for, usage_of
 from bot.values import Json
-
-if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletionChunk
 
 SETTING = "models.openai"
 
@@ -86,7 +82,7 @@ def _open_sdk(settings: OpenAISettings, name: str) -> Sdk:
     return open_client(
         openai,
         settings,
-        lambda client: client.chat.completions,
+        "/chat/completions",
         provider=name,
         setting=SETTING,
         answered=lambda error: (
@@ -133,31 +129,34 @@ class StreamedCompletion:
         choice = {"message": message, "finish_reason": self._finish}
         return {"choices": [choice], "model": self._model, "usage": self._usage}
 
-    def take(self, chunk: "ChatCompletionChunk") -> None:
+    def take(self, event: Json) -> None:
         """Add one chunk.
 
         Raises:
             ValueError: The chunk is malformed.
         """
         try:
-            self._model = chunk.model or self._model
-            if chunk.usage is not None:
-                self._usage = chunk.usage.to_dict()
-            for choice in chunk.choices:
+            self._model = event.get("model") or self._model
+            self._usage = event.get("usage") or self._usage
+            for choice in event["choices"]:
                 self._begun = True
-                self.shown += choice.delta.content or ""
-                self._refusal += choice.delta.refusal or ""
-                further = choice.delta.model_extra or {}
-                thought = further.get("reasoning_content") or further.get("reasoning") or ""
+                delta = choice["delta"]
+                self.shown += delta.get("content") or ""
+                self._refusal += delta.get("refusal") or ""
+                thought = delta.get("reasoning_content") or delta.get("reasoning") or ""
                 self._reasoning += thought if isinstance(thought, str) else ""
-                for piece in choice.delta.tool_calls or ():
-                    place = len(self._calls) if piece.index is None else piece.index
-                    empty: Json = {"id": piece.id, "function": {"name": "", "arguments": ""}}
+                for piece in delta.get("tool_calls") or ():
+                    index = piece.get("index")
+                    place = len(self._calls) if index is None else index
+                    empty: Json = {
+                        "id": piece.get("id"),
+                        "function": {"name": "", "arguments": ""},
+                    }
                     function = self._calls.setdefault(place, empty)["function"]
-                    if piece.function is not None:
-                        function["name"] += piece.function.name or ""
-                        function["arguments"] += piece.function.arguments or ""
-                if choice.finish_reason is not None:
-                    self._finish, self.complete = choice.finish_reason, True
+                    if (added := piece.get("function")) is not None:
+                        function["name"] += added.get("name") or ""
+                        function["arguments"] += added.get("arguments") or ""
+                if choice.get("finish_reason") is not None:
+                    self._finish, self.complete = choice["finish_reason"], True
         except MALFORMED as error:
             raise ValueError(f"a chunk that does not fit: {error!r}") from error

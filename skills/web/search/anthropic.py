@@ -12,7 +12,7 @@ from bot.models import failures
 from bot.models.anthropic_client import NAME, Claude, open_sdk
 from bot.models.anthropic_codec import usage_of
 from bot.models.base import WAIT_MARGIN_SECONDS
-from bot.models.client import MALFORMED, Lazy
+from bot.models.client import MALFORMED, Lazy, written
 from bot.models.metering import bounds_of
 from bot.values import Json
 from skills.web.search.base import NOBODY, Hit, SearchCaller, SearchError, Spent, hits
@@ -137,8 +137,8 @@ class ClaudeSearch:
             spent(self._prices.priced(usage, PROVIDER, self.model, searches=searches))
 
         try:
-            response = await sdk.create_raw(**request)
-            document = response.http_response.json()
+            response = await sdk.send(written(request))
+            document = json.loads(response.content)
             blocks: list[Json] = [block for block in document["content"] if block["type"]]
             counts = document.get("usage") or {}
             charge(usage_of(counts, blocks, estimate), _searches(counts))

@@ -1,6 +1,6 @@
 """A streamed message, put together from its events."""
 
-from typing import TYPE_CHECKING
+from copy import deepcopy
 
 import pytest
 from pydantic import TypeAdapter
@@ -10,9 +10,6 @@ from bot.models.anthropic import LONGEST_THOUGHT, StreamedMessage
 from bot.models.anthropic_codec import answer_from
 from bot.models.base import ModelRequest
 from bot.values import Json
-
-if TYPE_CHECKING:
-    from anthropic.types import RawMessageStreamEvent
 
 REQUEST = ModelRequest(model="claude-x", prompt="", messages=(UserMessage("Hi"),))
 START: Json = {
@@ -30,11 +27,13 @@ START: Json = {
 }
 
 
-def event(document: Json) -> "RawMessageStreamEvent":
+def event(document: Json) -> Json:
+    """Return an event that the SDK takes for one of the API."""
     from anthropic.types import RawMessageStreamEvent
 
     adapter: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)
-    return adapter.validate_python(document)
+    adapter.validate_python(document)
+    return deepcopy(document)
 
 
 def arriving(*documents: Json) -> StreamedMessage:

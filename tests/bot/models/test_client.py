@@ -1,6 +1,7 @@
 """What the adapters around an SDK share."""
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -27,44 +28,41 @@ class Growing:
     def usage(self, request: ModelRequest) -> Usage | None:
         return None
 
-    def take(self, event: str) -> None:
-        self.shown = event
+    def take(self, event: Json) -> None:
+        self.shown = event["text"]
 
 
 @dataclass
 class Events:
-    """A stream of the SDK."""
+    """The response of a stream."""
 
     texts: Sequence[str]
     pause: float
 
-    async def __aenter__(self) -> "Events":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
+    async def aclose(self) -> None:
         return None
 
-    async def __aiter__(self) -> AsyncIterator[str]:
+    async def aiter_bytes(self) -> AsyncIterator[bytes]:
         for text in self.texts:
-            yield text
+            yield b"data: " + json.dumps({"text": text}).encode() + b"\n\n"
             await asyncio.sleep(self.pause)
 
 
 async def heard_of(texts: Sequence[str], *, pause: float) -> list[str]:
     """Return the texts that are handed on of an answer that grows like this."""
 
-    async def create_stream(**request: object) -> Events:
+    async def stream(_: bytes) -> Events:
         return Events(texts, pause)
 
-    async def nothing(**_: object) -> None:
+    async def nothing(*_: object) -> None:
         return None
 
     sdk = Sdk(
         provider="A",
         setting="models.a",
         close=nothing,
-        create_raw=nothing,
-        create_stream=create_stream,
+        send=nothing,
+        stream=stream,
         idle_seconds=1,
         read_timeout=TimeoutError,
         answered=lambda _: False,

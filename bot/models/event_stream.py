@@ -1,0 +1,88 @@
+"""Reads the server-sent events in which providers stream their answers."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+from bot.values import Json
+
+#: Longest wait for the end of a stream after its last event.
+END_SECONDS = 0.1
+
+
+class StreamedError(Exception):
+    """An error that a provider sent in a stream, after its answer began.
+
+    Attributes:
+        type: The kind of the error, as the provider names it.
+        code: The code of OpenAI, and of servers like it.
+        error_code: The code of Anthropic.
+    """
+
+    def __init__(self, event: Any) -> None:
+        error = event.get("error") if isinstance(event, dict) else None
+        error = error if isinstance(error, dict) else {"message": str(error or event)}
+        details = error.get("details")
+        self.message = str(error.get("message") or error)
+        self.type = str(error.get("type") or "")
+        self.code = str(error.get("code") or "")
+        self.error_code = str(details.get("error_code") or "") if isinstance(details, dict) else ""
+        super().__init__(self.message)
+
+
+async def events_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[Json]:
+    """Yield the documents of server-sent events, up to the event `[DONE]`.
+
+    An event without its empty line at the end is incomplete, and left out.
+
+    Raises:
+        StreamedError: The provider sent an error.
+        ValueError: An event holds no JSON.
+    """
+    unread: list[bytes] = []
+    name, data = b"", list[bytes]()
+    async for piece in pieces:
+        unread.append(piece)
+        if b"\n" not in piece:
+            continue
+        *lines, rest = b"".join(unread).split(b"\n")
+        unread = [rest]
+        for line in lines:
+            field_name, _, value = line.removesuffix(b"\r").partition(b":")
+            if field_name == b"data":
+                data.append(value.removeprefix(b" "))
+            elif field_name == b"event":
+                name = value.strip()
+            elif line.strip():
+                continue
+            elif data:
+                text = b"\n".join(data)
+                if text.startswith(b"[DONE]"):
+                    await _read_out(pieces)
+                    return
+                yield _checked(name, text)
+                name, data = b"", []
+            else:
+                name = b""
+
+
+async def _read_out(pieces: AsyncIterator[bytes]) -> None:
+    """Read the end of a stream, which lets its connection be used again, if it comes at once."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(END_SECONDS):
+            async for _ in pieces:
+                pass
+
+
+def _checked(name: bytes, text: bytes) -> Json:
+    try:
+        event: Json = json.loads(text)
+    except ValueError:
+        if name == b"error":
+            raise StreamedError(text.decode(errors="replace")) from None
+        raise
+    if name == b"error" or (isinstance(event, dict) and event.get("error")):
+        raise StreamedError(event)
+    return event
