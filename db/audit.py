@@ -172,18 +172,26 @@ def _place(row: Row[Any]) -> Place:
 
 
 async def erase_of(tx: Transaction, owner: str, now: datetime) -> bool:
-    """Erase the texts of entries about a user, up to `BATCH`; True if there may be more."""
-    return await _erase(tx, [audit.c.owner_id == owner], now)
+    """Erase the texts of entries about a user, up to `BATCH`; True if there may be more.
+
+    Waits for the sealer: a deletion that skips an entry never comes back to it.
+    """
+    return await _erase(tx, [audit.c.owner_id == owner], now, skip_locked=False)
 
 
 async def erase_before(tx: Transaction, moment: datetime, now: datetime) -> bool:
     """Erase the texts of entries older than `moment`, up to `BATCH`; True if there may be more."""
-    return await _erase(tx, [audit.c.created_at < moment, *await holds.free(tx, audit)], now)
+    old = [audit.c.created_at < moment, *await holds.free(tx, audit)]
+    return await _erase(tx, old, now, skip_locked=True)
 
 
-async def _erase(tx: Transaction, conditions: Sequence[ColumnElement[bool]], now: datetime) -> bool:
+async def _erase(
+    tx: Transaction, conditions: Sequence[ColumnElement[bool]], now: datetime, *, skip_locked: bool
+) -> bool:
     batch = select(audit.c.id, audit.c.number).where(audit.c.erased_at.is_(None), *conditions)
-    rows = (await tx.execute(batch.limit(BATCH).with_for_update(skip_locked=True))).all()
+    # Rows are locked in the order of the sealer, so that neither waits for the other in a circle.
+    batch = batch.order_by(audit.c.created_at, audit.c.id).limit(BATCH)
+    rows = (await tx.execute(batch.with_for_update(skip_locked=skip_locked))).all()
     # The sealer hashes the text of an entry before it erases it.
     for sealed in (True, False):
         ids = [row.id for row in rows if (row.number is not None) is sealed]

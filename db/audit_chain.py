@@ -12,6 +12,7 @@ import hmac
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Row, bindparam, func, select, text, update
@@ -24,6 +25,9 @@ from db.tables import audit
 
 #: Held by the one process that seals.
 SEAL_LOCK = 0x5EC1_0E07
+#: Most time between an entry and an older one that is sealed after it: long transactions and the
+#: clocks of several machines account for less.
+LATEST = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,8 @@ class Verification:
         entries: The number of sealed entries that were checked.
         erased: Those of them whose text was erased.
         unknown: Those of them whose key is not known, so that only their numbers were checked.
+        late: Those of them that give an earlier time than an entry before them, by more than
+            `LATEST`: they were added later than they say.
         unsealed: The number of entries that are not sealed yet.
         first_bad: The number of the first entry that is wrong; `None` if none is.
         problem: The reason why it is wrong; empty if none is.
@@ -167,6 +173,7 @@ class Verification:
     entries: int
     erased: int
     unknown: int
+    late: int
     unsealed: int
     first_bad: int | None
     problem: str
@@ -177,6 +184,7 @@ class Verification:
 CHANGED = "its text was changed"
 BROKEN = "it does not follow from the entries before it: it, or one before it, was changed"
 MISSING = "an entry is missing before it"
+FORGED = "the numbers of sealed entries begin with 1"
 
 
 async def verify(
@@ -190,14 +198,17 @@ async def verify(
         noted: The number and hash of a head that was noted before.
     """
     known = {key.id: key for key in keys}
-    entries = erased = unknown = 0
+    entries = erased = unknown = late = 0
     end, found = Head(), None if noted is None else False
+    newest: datetime | None = None
     first_bad, problem = None, ""
     async for row in _in_order(tx):
         key = known.get(row.key_id)
         entries, erased = entries + 1, erased + (row.erased_at is not None)
         if key is None:
             unknown += 1
+        newest = max(newest or row.created_at, row.created_at)
+        late += newest - row.created_at > LATEST
         problem = _problem(row, end, key)
         if problem:
             first_bad = row.number
@@ -210,6 +221,7 @@ async def verify(
         entries=entries,
         erased=erased,
         unknown=unknown,
+        late=late,
         unsealed=await tx.scalar(query) or 0,
         first_bad=first_bad,
         problem=problem,
@@ -221,7 +233,7 @@ async def verify(
 def _problem(row: Row[Any], end: Head, key: AuditKey | None) -> str:
     """Return the reason why a row does not follow the chain so far; empty if it does."""
     if row.number != end.number + 1:
-        return MISSING
+        return FORGED if row.number < 1 else MISSING
     if key is None:
         return ""
     sealed = {name: getattr(row, name) for name in _SEALED}
@@ -235,14 +247,15 @@ def _problem(row: Row[Any], end: Head, key: AuditKey | None) -> str:
 
 async def _in_order(tx: Transaction) -> AsyncIterator[Row[Any]]:
     """Yield the sealed rows by their numbers, some at a time."""
-    after = 0
+    query = select(audit).order_by(audit.c.number).limit(BATCH)
+    # A number below the first is an entry that the sealer has not numbered.
+    rest = audit.c.number.is_not(None)
     while True:
-        query = select(audit).where(audit.c.number > after).order_by(audit.c.number).limit(BATCH)
-        rows = (await tx.execute(query)).all()
+        rows = (await tx.execute(query.where(rest))).all()
         for row in rows:
             yield row
         if len(rows) < BATCH:
             return
         # On SQLite nothing above yields to other tasks.
         await asyncio.sleep(0)
-        after = rows[-1].number
+        rest = audit.c.number > rows[-1].number

@@ -237,6 +237,11 @@ def report(found: Verification) -> str:
             f"{found.unknown:,} cannot be checked: they were sealed with a key that is not here. "
             "Put it into `audit.former_keys`."
         )
+    if found.late:
+        lines.append(
+            f"{found.late:,} give a time more than an hour before that of an entry sealed earlier: "
+            "a clock was wrong, or someone who can write to the database added them."
+        )
     if found.first_bad is not None:
         lines.append(f"Entry {found.first_bad:,} is not what was sealed: {found.problem}.")
     if found.noted is False:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select, text, update
 
 from bot.values import Identity, Place
 from db import audit, audit_chain
 from db.audit import AuditEntry, Filter
-from db.audit_chain import BROKEN, CHANGED, MISSING, AuditKey, Head, Sealed, Verification
+from db.audit_chain import BROKEN, CHANGED, FORGED, MISSING, AuditKey, Head, Sealed, Verification
 from db.database import Database
 from db.settings import DatabaseSettings
 from db.tables import audit as table
@@ -198,6 +198,41 @@ async def test_a_removed_an_inserted_and_a_swapped_entry_are_found(
     assert await found_with(*stored) == (None, "")
 
 
+@pytest.mark.parametrize("number", [0, -4])
+async def test_an_entry_with_a_number_before_the_first_is_found(
+    database: Database, clock: FakeClock, number: int
+) -> None:
+    await fill(database, clock, 2)
+    await seal(database)
+    async with database.transaction() as tx:
+        await audit.record(tx, replace(entry(clock, 9), id="forged"))
+        forged = table.c.id == "forged"
+        await tx.execute(update(table).where(forged).values(number=number))
+
+    found = await verified(database)
+
+    assert (found.first_bad, found.problem) == (number, FORGED)
+
+
+async def test_an_entry_that_was_added_later_than_it_says_is_counted(
+    database: Database, clock: FakeClock
+) -> None:
+    await fill(database, clock, 2)
+    await seal(database)
+    ago = replace(entry(clock, 8), created_at=clock() - timedelta(minutes=50))
+    await database.write(audit.record, ago)
+    await seal(database)
+    assert (await verified(database)).late == 0
+    await database.write(audit.record, replace(ago, created_at=clock() - timedelta(days=3)))
+    await seal(database)
+    await fill(database, clock, 1)
+    await seal(database)
+
+    found = await verified(database)
+
+    assert (found.entries, found.first_bad, found.late) == (5, None, 1)
+
+
 async def test_a_chain_that_was_made_anew_lacks_the_head_that_was_noted(
     database: Database, clock: FakeClock
 ) -> None:
@@ -250,6 +285,30 @@ async def test_the_text_of_a_user_is_erased_and_the_chain_still_verifies(
     assert (found.entries, found.erased, found.first_bad) == (4, 3, None)
     wanted = Filter(user=alice, pseudonyms=(KEY.pseudonym(alice),))
     assert len(await database.read(audit.newest, wanted, limit=9)) == 3
+
+
+#: How many transactions wait for a lock.
+WAITING = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+
+
+async def test_the_text_of_a_user_is_erased_although_it_is_being_sealed(
+    database: Database, database_settings: DatabaseSettings, clock: FakeClock
+) -> None:
+    if database.is_sqlite:
+        return  # One transaction writes at a time.
+    await fill(database, clock, 3, owner="o")
+    async with (
+        Database.open(database_settings) as elsewhere,
+        asyncio.TaskGroup() as group,
+        database.transaction() as tx,
+    ):
+        await audit_chain.seal(tx, KEY)
+        group.create_task(elsewhere.write(audit.erase_of, "o", clock()))
+        while not await tx.scalar(WAITING):  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.01)
+
+    assert [row.subject for row in await rows(database)] == ["", "", ""]
+    assert (await verified(database)).first_bad is None
 
 
 async def test_an_erased_text_cannot_be_replaced_by_another(

@@ -130,6 +130,19 @@ async def test_a_change_of_the_key_is_reported_and_both_keys_verify(log: Log) ->
     assert (found.unknown, is_sound(found)) == (0, True)
 
 
+async def test_entries_that_were_added_later_than_they_say_are_reported(log: Log) -> None:
+    await log.record("discord::1")
+    await log.log.seal()
+    log.clock.advance(-7200)
+    await log.record("discord::2")
+    await log.log.seal()
+
+    found = await log.log.verify()
+
+    assert "1 give a time more than an hour before" in report(found)
+    assert is_sound(found)
+
+
 async def test_the_head_is_logged_once_a_day(log: Log, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     for days in (0, 0, 1):
