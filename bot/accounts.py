@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bot.config.live import LiveConfig
 from bot.config.model import Config
-from bot.conversations.access import spelled
+from bot.conversations.access import account_in, spelled
 from bot.conversations.personal_copies import PersonalCopies, SavedCopies
 from bot.conversations.personal_data import PersonalData
 from bot.conversations.upkeep import DEAD_AFTER
@@ -79,11 +79,10 @@ def account_of(typed: str) -> Identity:
     Raises:
         BadRequestError: It is no account.
     """
-    platform, *parts = typed.split(":")
-    known = {"terminal", *(each.section for each in PLATFORMS)}
-    if platform not in known or not 1 <= len(parts) <= 2 or not all(parts):
+    found = account_in(typed)
+    if found is None or found.platform not in {"terminal", *(each.section for each in PLATFORMS)}:
         raise BadRequestError(f"{typed!r:.80} is no account: write {FORMS}.")
-    return Identity(platform, parts[0] if len(parts) == 2 else "", parts[-1])
+    return found
 
 
 async def export(config: Config, account: str, file: Path, *, name: str) -> str:

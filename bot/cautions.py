@@ -13,6 +13,15 @@ from bot.rights.effective import GUEST, USER
 from bot.rights.roles import GROUP_KINDS
 
 BUILT_IN_ROLES = (USER, GUEST)
+_CHANNEL = re.compile(
+    r"discord:([0-9]{5,20}:)?[0-9]{5,20}|slack:([TE][A-Z0-9]{2,20}:)?[CG][A-Z0-9]{2,20}"
+)
+_WORKSPACE = re.compile(r"discord:[0-9]{5,20}|slack:[TE][A-Z0-9]{2,20}")
+_COPIED = {"channels": "Channel", "workspaces": "Server"}
+_ON_SLACK = {
+    "channels": "`slack:` and the ids of workspace and channel (T…:C…)",
+    "workspaces": "`slack:` and the id of the workspace (T…)",
+}
 #: The pattern and the instruction for an account, by platform.
 _ID = {
     **{kind.section: (re.compile(kind.account), kind.account_form) for kind in PLATFORMS},
@@ -45,6 +54,7 @@ def _people(config: Config) -> Iterator[str]:
     lists = {
         "access.admins": config.access.admins,
         "access.blocked": config.access.blocked,
+        "spending.users": tuple(config.spending.users),
         **{
             f"access.place_admins.{server}": [
                 name for name in names if not name.startswith(GROUP_KINDS)
@@ -86,6 +96,16 @@ def _spending(config: Config) -> Iterator[str]:
     unknown = sorted(set(config.spending.roles) - {*config.roles.named, *BUILT_IN_ROLES})
     for name in unknown:
         yield f"spending.roles.{name} limits a role that `roles.named` does not have."
+    for key, form, names in (
+        ("channels", _CHANNEL, config.spending.channels),
+        ("workspaces", _WORKSPACE, config.spending.workspaces),
+    ):
+        for name in names:
+            if not form.fullmatch(name):
+                yield (
+                    f"spending.{key} names “{name}”, which matches nothing: write `discord:` and "
+                    f"the number that Copy {_COPIED[key]} ID gives, or {_ON_SLACK[key]}."
+                )
     if config.spending.limits_money:
         for choice in config.models.unpriced():
             yield (

@@ -58,8 +58,9 @@ class Pause:
             return False
         if not self.place.platform:
             return True
-        server = (self.place.platform, self.place.workspace)
-        if server != (place.platform, place.workspace):
+        # A workspace of an organisation is named `E….T…`: either part means it as well.
+        names = {place.workspace, *place.workspace.split(".")}
+        if self.place.platform != place.platform or self.place.workspace not in names:
             return False
         return self._channel in {"", place.channel}
 

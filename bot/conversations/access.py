@@ -93,6 +93,22 @@ def spelled(user: Identity) -> str:
     return ":".join(part for part in user.parts if part)
 
 
+#: The parts behind the platform in the name of an account.
+_ACCOUNT_PARTS = {"discord": 1, "slack": 2, "terminal": 1}
+
+
+def account_in(typed: str) -> Identity | None:
+    """Return the account of a name as in the configuration; `None` if no account has that form.
+
+    On Slack an account belongs to a workspace or an organisation: without it, it would be nobody.
+    """
+    platform, *parts = typed.split(":")
+    wanted = _ACCOUNT_PARTS.get(platform, len(parts))
+    if len(parts) != wanted or wanted not in {1, 2} or not all(parts):
+        return None
+    return Identity(platform, parts[0] if wanted == 2 else "", parts[-1])
+
+
 def place_named(typed: str) -> Place:
     """Return the place of a name such as `slack:T1:C1`.
 
@@ -221,8 +237,13 @@ def has_admin_powers(requester: Requester, about: Place | None) -> bool:
 
 def is_same_server(place: Place, other: Place) -> bool:
     """Return True for two places of one Discord server or Slack workspace."""
-    server = (place.platform, place.workspace)
-    return bool(place.workspace) and server == (other.platform, other.workspace)
+    server = (place.platform, _team(place))
+    return bool(place.workspace) and server == (other.platform, _team(other))
+
+
+def _team(place: Place) -> str:
+    """Return the workspace of a place without its organisation: `T…` for `E….T…`."""
+    return place.workspace.rpartition(".")[2]
 
 
 def is_private(place: Place) -> bool:

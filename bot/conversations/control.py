@@ -4,7 +4,7 @@ import asyncio
 import re
 from dataclasses import dataclass, field, replace
 
-from bot.conversations.access import has_admin_powers, is_operator
+from bot.conversations.access import account_in, has_admin_powers, is_operator
 from bot.errors import BadRequestError, NotAllowedError
 from bot.events import EventBus, TurnWaiting
 from bot.subagents.active import ActiveRuns
@@ -83,6 +83,8 @@ class Control:
             case "server" | "workspace" | "channel" if name:
                 parts = name.strip("`").split(":")
                 if len(parts) != (3 if kind == "channel" else 2) or not all(parts):
+                    raise BadRequestError(SCOPES)
+                if parts[0] not in {"discord", "slack", here.platform}:
                     raise BadRequestError(SCOPES)
                 place = Place(*parts)
             case "user" if name:
@@ -198,9 +200,8 @@ def account_named(typed: str, admin: Identity) -> Identity:
     if mention := _MENTION.fullmatch(typed):
         workspace = admin.workspace if admin.platform == "slack" else ""
         return Identity(admin.platform, workspace, mention["account"])
-    platform, *parts = typed.split(":")
-    if platform not in {"discord", "slack", "terminal", admin.platform}:
+    found = account_in(typed)
+    known = {"discord", "slack", "terminal", admin.platform}
+    if found is None or found.platform not in known or " " in typed:
         raise BadRequestError(SCOPES)
-    if not 1 <= len(parts) <= 2 or not all(parts) or " " in typed:
-        raise BadRequestError(SCOPES)
-    return Identity(platform, parts[0] if len(parts) == 2 else "", parts[-1])
+    return found

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -292,18 +292,29 @@ def pools_of(payer: Payer, role: str, settings: SpendingSettings, now: datetime)
     place = payer.place
     if not is_private(place):
         subject = f"{place.platform}:{place.workspace}:{place.channel}"
-        names = (subject, f"{place.platform}:{place.channel}")
-        channel = next((each for name in names if (each := settings.channels.get(name))), None)
-        found += _pools(
-            Scope.CHANNEL, subject, "this channel", _periods(channel or settings.channel), now
-        )
+        names = [f"{server}:{place.channel}" for server in _servers(place)]
+        names.append(f"{place.platform}:{place.channel}")
+        channel = _first(settings.channels, names, settings.channel)
+        found += _pools(Scope.CHANNEL, subject, "this channel", _periods(channel), now)
     if place.workspace:
         subject = f"{place.platform}:{place.workspace}"
-        limits = _periods(settings.workspaces.get(subject, settings.workspace))
+        limits = _periods(_first(settings.workspaces, _servers(place), settings.workspace))
         title = "this server" if place.platform == "discord" else "this workspace"
         found += _pools(Scope.WORKSPACE, subject, title, limits, now)
     found += _pools(Scope.BOT, "", "the whole bot", _periods(settings.bot), now)
     return sorted(found, key=lambda pool: pool.id)
+
+
+def _servers(place: Place) -> list[str]:
+    """Return the names of a server or workspace; of `E….T…` also those of its two parts."""
+    parts = dict.fromkeys([place.workspace, *reversed(place.workspace.split("."))])
+    return [f"{place.platform}:{part}" for part in parts]
+
+
+def _first(
+    given: Mapping[str, PeriodLimits], names: Iterable[str], default: PeriodLimits
+) -> PeriodLimits:
+    return next((given[name] for name in names if name in given), default)
 
 
 def _spelled(user: Identity) -> str:

@@ -91,7 +91,21 @@ async def test_an_account_is_deleted_after_a_yes_and_the_audit_log_says_by_whom(
         await accounts.delete(config, "discord:22", yes=True, name="root")
 
 
-@pytest.mark.parametrize("typed", ["", "22", "irc:22", "discord:", "slack:T1:U2:more", "discord"])
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "",
+        "22",
+        "irc:22",
+        "discord:",
+        "slack:T1:U2:more",
+        "discord",
+        # An account of no workspace, or of one where there is none, would be nobody.
+        "slack:U2",
+        "discord:T1:22",
+        "terminal:a:b",
+    ],
+)
 def test_an_account_that_is_none_is_refused_with_the_forms(typed: str) -> None:
     with pytest.raises(BadRequestError, match="slack:T012345:U012345"):
         accounts.account_of(typed)

@@ -125,6 +125,27 @@ def test_several_machines_without_a_key_of_the_audit_log_are_told(tmp_path: Path
     assert "audit.key is not set" in found
 
 
+def test_a_limit_that_names_nothing_is_told(tmp_path: Path) -> None:
+    limits = "{day: {usd: 1}}"
+    good = (
+        f"spending: {{channels: {{'discord:1100000000000000001': {limits}, "
+        f"'slack:T01234567:C01234567': {limits}}}, workspaces: {{'slack:T01234567': {limits}}}}}"
+    )
+    wrong = (
+        f"spending: {{users: {{'slack:U01234567': {limits}}}, "
+        f"channels: {{'slack:hall': {limits}}}, workspaces: {{'discord:my-server': {limits}}}}}"
+    )
+
+    assert told(tmp_path, good) == []
+    found = told(tmp_path, wrong)
+    assert [each.partition(" names")[0] for each in found] == [
+        "spending.users",
+        "spending.channels",
+        "spending.workspaces",
+    ]
+    assert all("which matches no" in each for each in found)
+
+
 def test_a_limit_for_an_unknown_role_is_told(tmp_path: Path) -> None:
     text = "spending: {roles: {guest: {}, gest: {each: {day: {usd: 1}}}}}"
 

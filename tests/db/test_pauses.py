@@ -55,6 +55,17 @@ def test_a_pause_covers_its_users_and_places(
     assert pause.covers("alice", HERE) is covered
 
 
+def test_a_pause_covers_a_workspace_by_each_name_of_it(clock: FakeClock) -> None:
+    covered = {
+        name: replace(all_work(clock), place=Place("slack", name)).covers(
+            "alice", Place("slack", "E1.T1", "C1")
+        )
+        for name in ("E1.T1", "T1", "E1", "T2", "E1.T2")
+    }
+
+    assert [name for name, covers in covered.items() if covers] == ["E1.T1", "T1", "E1"]
+
+
 async def test_a_pause_is_stored_until_it_is_lifted(database: Database, clock: FakeClock) -> None:
     pause = replace(all_work(clock), place=Place("discord", "9"), killed=True)
 

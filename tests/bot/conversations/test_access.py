@@ -10,6 +10,7 @@ from bot.conversations.access import (
     can_read,
     has_admin_powers,
     is_private,
+    is_same_server,
     may_reach,
     own_scope,
     scope_of,
@@ -78,6 +79,15 @@ def test_an_admin_of_a_server_or_workspace_is_one_only_there(
     )
 
     assert authorise(user, settings, place) is role
+
+
+def test_a_workspace_is_the_same_with_and_without_its_organisation() -> None:
+    here = Place("slack", "E1.T1", "C1")
+
+    assert is_same_server(here, Place("slack", "T1"))
+    assert not is_same_server(here, Place("slack", "E1.T2"))
+    assert not is_same_server(here, Place("slack", "E1"))
+    assert not is_same_server(Place("discord"), Place("discord"))
 
 
 @pytest.mark.parametrize("name", ["discord", "slack:C1234", "7001", "discord:abc", "slack:T1:C1"])

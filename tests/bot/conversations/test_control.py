@@ -9,7 +9,7 @@ from bot.conversations.access import AccessSettings
 from bot.errors import BotError
 from bot.subagents.requests import Caller
 from bot.values import Identity, Place, Role, RunStatus
-from db import turns
+from db import pauses, turns
 from db.database import Database
 from db.pauses import EVERYWHERE
 from db.tables import audit
@@ -80,6 +80,11 @@ def test_a_scope_is_read(
         (Role.OPERATOR, "user nobody", "Write `all`"),
         (Role.OPERATOR, "user irc:1", "Write `all`"),
         (Role.OPERATOR, "user", "Write `all`"),
+        # Otherwise nothing would be paused, without a word.
+        (Role.OPERATOR, "channel discrod:5:6", "Write `all`"),
+        (Role.OPERATOR, "server slak:T1", "Write `all`"),
+        (Role.OPERATOR, "user slack:U2", "Write `all`"),
+        (Role.OPERATOR, "user discord:T1:66", "Write `all`"),
     ],
 )
 def test_a_scope_out_of_reach_is_refused_with_the_way(
@@ -162,6 +167,18 @@ async def test_what_admins_did_is_recorded_once_for_each_command(office: FakeOff
         ("resume", "all", EVE),
     ]
     assert {row.user_id for row in rows} == {ROOT.key}
+
+
+async def test_a_kill_without_a_scope_stops_nothing(office: FakeOffice, clock: FakeClock) -> None:
+    run = await Stored(office.database, clock).run(Identity("discord", "", "66"), status="running")
+
+    for line in ("/retinue kill", "/retinue kill yes", "/retinue kill  YES"):
+        reply = await command_runner(office).run(line, caller(Role.OPERATOR))
+        assert reply.failed
+
+    after = await Stored(office.database, clock).read_run(run.id)
+    assert after.cancel_requested_at is None
+    assert await office.database.read(pauses.listed) == []
 
 
 async def test_a_kill_stops_what_is_in_its_scope_alone(

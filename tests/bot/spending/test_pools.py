@@ -137,6 +137,20 @@ def test_single_channels_and_workspaces_may_have_other_limits() -> None:
     assert (found.scope, found.cost) == (Scope.CHANNEL, 7_000_000)
 
 
+@pytest.mark.parametrize("server", ["slack:T1", "slack:E1"])
+def test_a_limit_of_a_workspace_of_an_organisation_names_one_of_both(server: str) -> None:
+    limits = settings(
+        channels={f"{server}:C1": {"day": {"usd": 7}}}, workspaces={server: {"day": {"usd": 9}}}
+    )
+    here = Place("slack", "E1.T1", "C1")
+
+    found = pools_of(Payer(user=ALICE, place=here, work_id="turn"), "", limits, NOW)
+    there = replace(here, workspace="E2.T2")
+
+    assert [each.cost for each in found] == [7_000_000, 9_000_000]
+    assert pools_of(Payer(user=ALICE, place=there, work_id="turn"), "", limits, NOW) == []
+
+
 @pytest.mark.parametrize(("role", "cost"), [("guest", 1), ("staff", 5), ("other", 5)])
 def test_of_the_limits_for_each_user_the_lowest_counts(role: str, cost: int) -> None:
     limits = settings(
