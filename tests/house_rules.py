@@ -290,6 +290,7 @@ BOUNDARIES = {
     "bot.conversations.turn_reply": "a reply",
     "bot.conversations.turns": "a turn",
     "bot.conversations.upkeep": "a regular duty",
+    "bot.config.reloading": "a change of the configuration",
     "bot.console": "a command",
     "bot.doctor": "a check",
     "bot.events": "a subscriber",

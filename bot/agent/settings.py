@@ -55,7 +55,8 @@ class AgentSettings(Settings):
     def _is_a_zone(cls, value: str) -> str:
         try:
             ZoneInfo(value)
-        except (ZoneInfoNotFoundError, ValueError) as error:
+        # The name of a folder of zones, such as `Europe`, raises OSError.
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise ValueError(f"no time zone {value!r}; use a name like Europe/Paris") from error
         return value
 

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,13 @@ log = logging.getLogger(__name__)
 #: that a value removed from the file is void within a second.
 LOOK_SECONDS = 0.4
 
+#: The mistake of a file that had keys and has none: it was emptied by accident, by a full disk for
+#: instance, or is being written.
+EMPTIED = (
+    "{file} cannot be used:\n"
+    "  it has no keys any more. To use the defaults of all keys, write `{{}}` into it."
+)
+UNREADABLE = "{file} cannot be used:\n  an unexpected error: {error}."
 #: Most keys that one report names.
 MOST_CHANGES = 15
 
@@ -81,7 +89,8 @@ class ConfigWatch:
         self._file = file.absolute() if file else None
         self._load = load
         self._read = self._seen = self._stamp()
-        self._content = self._hash()
+        raw = self._bytes()
+        self._content, self._blank = _hash(raw), _is_blank(raw)
         self._valid = True
 
     def __call__(self) -> Config:
@@ -94,11 +103,17 @@ class ConfigWatch:
         return self._file
 
     async def run(self, report: Callable[[Reload], Awaitable[None]]) -> None:
-        """Look at the file again and again, until cancelled; report each change."""
+        """Look at the file again and again, until cancelled; report each change.
+
+        An error while a change is followed is logged: later changes are still seen.
+        """
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if (reload := await self.look()) is not None:
-                await report(reload)
+            try:
+                if (reload := await self.look()) is not None:
+                    await report(reload)
+            except Exception:
+                log.exception("A change of %s could not be followed as a whole", self._file)
 
     async def look(self) -> Reload | None:
         """Look at the file; read it if it has changed and the look before has found the same.
@@ -140,11 +155,21 @@ class ConfigWatch:
         return Reload(file=file, content=content, changes=changes)
 
     def _read_again(self) -> tuple[str, Config | ConfigError]:
-        content = self._hash()
+        raw = self._bytes()
+        content, blank = _hash(raw), _is_blank(raw)
         try:
-            return content, self._load()
+            loaded = self._load()
         except ConfigError as error:
             return content, error
+        except Exception as error:
+            # Its text may have a secret of the file, which is not masked yet.
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            found = f"{type(error).__name__}, at {at.filename}:{at.lineno}"
+            return content, ConfigError(UNREADABLE.format(file=self._file, error=found))
+        if blank and not self._blank:
+            return content, ConfigError(EMPTIED.format(file=self._file))
+        self._blank = blank
+        return content, loaded
 
     def _stamp(self) -> _Stamp:
         if self._file is None:
@@ -155,11 +180,22 @@ class ConfigWatch:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
 
-    def _hash(self) -> str:
+    def _bytes(self) -> bytes | None:
         if self._file is None:
-            return ""
+            return None
         try:
             with self._file.open("rb") as opened:
-                return hashlib.sha256(opened.read(MAX_BYTES + 1)).hexdigest()
+                return opened.read(MAX_BYTES + 1)
         except OSError:
-            return ""
+            return None
+
+
+def _hash(raw: bytes | None) -> str:
+    """Return the hash of the content of a file; empty for none."""
+    return "" if raw is None else hashlib.sha256(raw).hexdigest()
+
+
+def _is_blank(raw: bytes | None) -> bool:
+    """Return True if a file has nothing but comments."""
+    lines = (raw or b"").removeprefix(b"\xef\xbb\xbf").splitlines()
+    return all(not line.strip() or line.startswith((b"#", b"---", b"...")) for line in lines)

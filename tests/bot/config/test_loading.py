@@ -227,6 +227,7 @@ def test_an_unknown_key_is_answered_with_the_one_that_was_meant(
             "must be written otherwise: see it in config.example.yaml;"
             " the default is https://discord.com/api/v10",
         ),
+        ("agent: {timezone: Europe}", "agent.timezone (line 1): no time zone 'Europe'; use"),
         ("agent: {timezone: Nowhere}", "agent.timezone (line 1): no time zone 'Nowhere'; use"),
         ("agent: {name: 12}", "agent.name (line 1): must be text; put it in quotes"),
         ("agent: {name: ''}", "must have at least 1 characters"),

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from bot import masking
+from bot.config import reloading
 from bot.config.loading import load
 from bot.config.model import Config
 from bot.config.reloading import ConfigWatch, Reload
 from bot.platforms.slack.settings import SlackSettings
+from bot.tasks import Tasks
 
 OLD, NEW = "0123456789abcdef-old", "0123456789abcdef-new"
 
@@ -112,6 +114,54 @@ async def test_a_file_may_change_again_and_again(desk: Desk) -> None:
         seen.append(desk.secret)
 
     assert seen == [NEW, OLD, NEW]
+
+
+@pytest.mark.parametrize("left", ["", "\n  \n", "# nothing\n", "---\n", "\ufeff"])
+async def test_a_file_that_is_emptied_is_a_mistake(desk: Desk, left: str) -> None:
+    desk.put(left)
+    emptied = await desk.look()
+    kept = desk.secret
+    desk.put("{}\n")
+    await desk.look()
+    wanted = desk.secret
+    desk.put("# nothing\n")
+    still = await desk.look()
+
+    assert emptied is not None
+    assert "it has no keys any more" in emptied.error
+    assert (kept, wanted) == (OLD, "")
+    assert still is not None
+    assert still.error
+
+
+async def test_an_unexpected_error_ends_neither_the_watch_nor_the_configuration(
+    desk: Desk, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> Config:
+        raise ZeroDivisionError("of a validator")
+
+    monkeypatch.setattr(reloading, "LOOK_SECONDS", 0)
+    followed, reports = asyncio.Event(), list[Reload]()
+
+    async def report(reload: Reload) -> None:
+        reports.append(reload)
+        if len(reports) == 3:
+            followed.set()
+        desk.write(NEW, "#" * len(reports) + "\n")
+        if len(reports) == 2:
+            raise ZeroDivisionError("of a skill")
+
+    desk.watch = ConfigWatch(desk.watch(), desk.file, fail)
+    desk.write(NEW)
+    watching = desk.watch.run(report)
+    async with asyncio.timeout(10), Tasks() as tasks:
+        tasks.start(watching, name="watch")
+        await followed.wait()
+
+    assert [bool(each.error) for each in reports] == [True] * 3
+    assert "an unexpected error: ZeroDivisionError, at " in reports[0].text
+    assert desk.secret == OLD
+    assert "could not be followed as a whole" in caplog.text
 
 
 async def test_what_was_taken_out_of_the_file_counts_no_more(desk: Desk) -> None:
