@@ -161,7 +161,7 @@ class ConfigWatch:
             loaded = self._load()
         except ConfigError as error:
             return content, error
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it is reported to the admins
             # Its text may have a secret of the file, which is not masked yet.
             at = traceback.extract_tb(error.__traceback__)[-1]
             found = f"{type(error).__name__}, at {at.filename}:{at.lineno}"
