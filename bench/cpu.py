@@ -11,6 +11,7 @@ from bench import floor, postgres
 from bench.server import CALLS
 from bench.stage import RUNS_PER_PERSON, Server, Stage, open_server, open_stage
 from bench.table import Row, Scale
+from bot.values import Json
 
 REACH = 2.0
 KNOWN = (
@@ -95,14 +96,18 @@ async def _kinds(stage: Stage, server: Server) -> AsyncIterator[tuple[Kind, Kind
     aiohttp = floor.open_client(server, aiohttp=True)
     async with default, aiohttp:
 
-        async def bare(count: int) -> Cost:
-            return await _bare(default, server, count)
-
-        async def bare_aiohttp(count: int) -> Cost:
-            return await _bare(aiohttp, server, count)
-
         async def ours(count: int) -> Cost:
             return await _ours(stage, server, count)
+
+        # What a run of ours sends, the bare loop sends too.
+        await ours(1)
+        sent = await server.newest()
+
+        async def bare(count: int) -> Cost:
+            return await _bare(default, server, count, sent)
+
+        async def bare_aiohttp(count: int) -> Cost:
+            return await _bare(aiohttp, server, count, sent)
 
         yield bare, bare_aiohttp, ours
 
@@ -124,9 +129,9 @@ def _median(costs: list[Cost]) -> Cost:
     )
 
 
-async def _bare(client: floor.Client, server: Server, count: int) -> Cost:
+async def _bare(client: floor.Client, server: Server, count: int, sent: Json) -> Cost:
     start = time.process_time()
-    await floor.run_many(client, server, count)
+    await floor.run_many(client, server, count, sent)
     return Cost(_per_call(time.process_time() - start, count))
 
 

@@ -71,15 +71,15 @@ class Service:
         self.gate = Gate()
         self.latency_seconds = latency_seconds
         self._number = 0
+        self._newest = b"{}"
 
     async def answer(self, path: str, body: bytes) -> tuple[str, bytes]:
         """Return content type and body of the answer to a request."""
         if path.startswith("/v1/messages"):
             return await self._model(body)
-        await self._control(path)
-        return "application/json", b"{}"
+        return "application/json", await self._control(path)
 
-    async def _control(self, path: str) -> None:
+    async def _control(self, path: str) -> bytes:
         _, command, value = path.split("/")
         match command:
             case "hold":
@@ -90,6 +90,9 @@ class Service:
                 self.gate.open()
             case "latency":
                 self.latency_seconds = float(value)
+            case "newest":
+                return self._newest
+        return b"{}"
 
     async def _model(self, body: bytes) -> tuple[str, bytes]:
         received = time.monotonic_ns()
@@ -101,6 +104,7 @@ class Service:
             await asyncio.sleep(self.latency_seconds)
         streamed = b'"stream":true' in body or b'"stream": true' in body
         self._number += 1
+        self._newest = body
         # A turn answers at once; a run calls its tools first.
         whole = step >= TOOL_CALLS or b"You are a subagent" not in body
         message = _message(self._number, step, received, whole=whole)

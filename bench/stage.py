@@ -1,6 +1,7 @@
 """What every measurement needs: the fake server, a bot with an outlet that only takes the time."""
 
 import asyncio
+import json
 import logging
 import os
 import re
@@ -35,7 +36,7 @@ from bot.platforms.messages import PastMessage
 from bot.platforms.reading import PlaceOnly
 from bot.running import Bot
 from bot.subagents.requests import Caller, RunRequest
-from bot.values import Identity, Place, Role, utc_now
+from bot.values import Identity, Json, Place, Role, utc_now
 from db import conversations, users
 from skills.base import Skill, ToolContext, tool
 
@@ -69,9 +70,14 @@ class Server:
         """Let every answer but a held one take so long."""
         await self._control(f"latency/{seconds}")
 
-    async def _control(self, path: str) -> None:
+    async def newest(self) -> Json:
+        """Return the body of the newest request to the model."""
+        found: Json = json.loads(await self._control("newest/"))
+        return found
+
+    async def _control(self, path: str) -> bytes:
         async with self._session.post(f"{self.url}/{path}") as response:
-            await response.read()
+            return await response.read()
 
 
 @asynccontextmanager
@@ -268,7 +274,8 @@ class Stage:
         number = self.spawned
         self.spawned += 1
         caller = self.callers[number // RUNS_PER_PERSON % len(self.callers)]
-        request = RunRequest(task=task(number), allowed_tools=[look_up.name])
+        # With all the tools of a user's run.
+        request = RunRequest(task=task(number))
         return (await self.bot.manager.spawn(request, caller)).run.id
 
     async def spawn_held(self, server: Server, count: int) -> None:
