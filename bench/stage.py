@@ -34,7 +34,7 @@ from bot.platforms.base import (
 )
 from bot.platforms.messages import PastMessage
 from bot.platforms.reading import PlaceOnly
-from bot.running import Bot
+from bot.running import Bot, settle_memory
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Identity, Json, Place, Role, utc_now
 from db import conversations, users
@@ -330,6 +330,8 @@ async def open_stage(
         )
         stage = Stage(bot, outlet)
         await stage.people(people)
+        # As `serve` does.
+        settle_memory()
         yield stage
 
 

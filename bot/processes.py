@@ -1,7 +1,6 @@
 """Runs one process of the bot: a chat, one message, `serve`, or a `worker`."""
 
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -21,7 +20,7 @@ from bot.logs import quiet
 from bot.platforms.catalog import PLATFORMS, module_of
 from bot.platforms.terminal.once import OneMessage
 from bot.platforms.terminal.terminal import Terminal
-from bot.running import Bot
+from bot.running import Bot, settle_memory
 from bot.serving import OpenPlatform, Services, enter
 from bot.signals import StopSignals
 from bot.supervisor import READY, STOPPING, Supervisor
@@ -183,11 +182,7 @@ async def serve(
             bot, services = opened
             if monitor is not None:
                 monitor.attach(_watched_by_monitor(bot, services))
-            # Exclude objects that live as long as the process from garbage collections. Python
-            # delays a full collection until the new objects are a quarter of the old ones: with all
-            # modules loaded that is 20 MB of garbage, and each collection would scan all modules.
-            gc.collect()
-            gc.freeze()
+            settle_memory()
             supervisor.notify(READY)
             serving = asyncio.ensure_future(services.serve(bot, receives=receives))
             ends = (signals.requested, bot.finished)

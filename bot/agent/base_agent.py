@@ -253,7 +253,7 @@ class BaseAgent:
         if not self._accepts_media:
             messages = without_media(messages)
         room, output = config.context_tokens, config.max_response_tokens
-        tools = self.toolbox.descriptions
+        tools: tuple[ToolDescription, ...] = self.toolbox.descriptions
         left = self.context.timer.left()
         if last:
             # Providers refuse a history with calls if the request has no tools. Without calls, the

@@ -6,12 +6,12 @@ model.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from bot.agent.messages import Answer, Message, Usage, estimate_tokens
-from bot.models.base import ModelRequest, ToolDescription
+from bot.models.base import ModelRequest, ToolDescription, offered
 
 #: Share of a budget that is reserved for the last step from the start, and the largest share that
 #: is reserved when the report needs much input.
@@ -180,7 +180,7 @@ class Spending:
 
     def fixed(self, tools: Sequence[ToolDescription]) -> int:
         """Return the tokens of the system prompt and these tools."""
-        return estimate_tokens(self.prompt) + _size(tools)
+        return estimate_tokens(self.prompt) + offered(tools).made(_size)
 
     def weighted_fixed(self, tools: Sequence[ToolDescription]) -> int:
         """Return the weighted tokens of the system prompt and these tools in the next request."""
@@ -266,7 +266,7 @@ class Spending:
         return int(whole * share)
 
 
-def _size(tools: Sequence[ToolDescription]) -> int:
+def _size(tools: Iterable[ToolDescription]) -> int:
     """Return an upper estimate of the tokens of tools."""
     spelled = "".join(f"{tool.description}{tool.schema}" for tool in tools)
-    return estimate_tokens(spelled) if tools else 0
+    return estimate_tokens(spelled) if spelled else 0

@@ -15,7 +15,7 @@ from bot.agent.plain import cut
 from bot.agent.protocols import AskedCall, RunApprover, TurnApprover
 from bot.agent.sanitizer import for_log, stored
 from bot.errors import BotError, FencedError, LeftError, ToolError
-from bot.models.base import ToolDescription
+from bot.models.base import OfferedTools, ToolDescription, offered
 from bot.tasks import Tasks
 from bot.values import Json
 from skills.base import Audience, Effects, Reach, Tool, ToolContext
@@ -111,10 +111,10 @@ class Toolbox:
         self.descriptions = self.described(carried)
         self.names = tuple(each.name for each in self.descriptions)
 
-    def described(self, names: Iterable[str]) -> tuple[ToolDescription, ...]:
+    def described(self, names: Iterable[str]) -> OfferedTools:
         """Return the tools of these names as a model sees them, without unknown ones."""
         tools = (self._tools[name] for name in names if name in self._tools)
-        return tuple(ToolDescription(each.name, each.description, each.schema) for each in tools)
+        return offered(ToolDescription(each.name, each.description, each.schema) for each in tools)
 
     def effects(self, name: str) -> Effects:
         """Return the effects of repeating a call of this tool; none for an unknown tool."""

@@ -39,4 +39,12 @@ class LiveConfig:
 
     def live(self, kind: type[Section]) -> Live[Section]:
         """Return a function that returns the section of this class at each call."""
-        return lambda: self._current().section(kind)
+        held, found = self._current(), self._current().section(kind)
+
+        def section() -> Section:
+            nonlocal held, found
+            if (current := self._current()) is not held:
+                held, found = current, current.section(kind)
+            return found
+
+        return section

@@ -17,8 +17,8 @@ from bot.agent.messages import (
     UserMessage,
     estimate_tokens,
 )
-from bot.models.base import ModelRequest, ToolDescription
-from bot.models.client import MALFORMED, estimated_input
+from bot.models.base import ModelRequest, OfferedTools, ToolDescription, offered
+from bot.models.client import MALFORMED, WrittenOnce, estimated_input
 from bot.values import Json
 
 _CACHED: Json = {"type": "ephemeral"}
@@ -72,9 +72,10 @@ def body_for(request: ModelRequest, *, thinking: str = "off", streamed: bool = F
     if request.prompt:
         body["system"] = [{"type": "text", "text": request.prompt, "cache_control": _CACHED}]
     if request.tools:
-        body["tools"] = [_declared(tool) for tool in request.tools]
-        if _LOADS_TOOLS.search(request.model):
-            body["tools"] += [_declared(tool) | {"defer_loading": True} for tool in request.found]
+        body["tools"] = offered(request.tools).made(_all_declared)
+        if request.found and _LOADS_TOOLS.search(request.model):
+            found = (_declared(tool) | {"defer_loading": True} for tool in request.found)
+            body["tools"] = [*body["tools"], *found]
         if not request.tools_allowed:
             body["tool_choice"] = {"type": "none"}
     if request.user_hash:
@@ -88,6 +89,10 @@ def body_for(request: ModelRequest, *, thinking: str = "off", streamed: bool = F
         if thinking == "between_tools" and "sonnet-5-5" in request.model:
             body["thinking"] = {"type": "between_tools"}
     return body
+
+
+def _all_declared(tools: OfferedTools) -> WrittenOnce:
+    return WrittenOnce(map(_declared, tools))
 
 
 def _declared(tool: ToolDescription) -> Json:

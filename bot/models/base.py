@@ -1,9 +1,9 @@
 """The port to language models; every provider is an adapter that passes the contract tests."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from bot.agent.messages import Answer, Message, Usage
 from bot.spending.pools import Payer
@@ -21,6 +21,11 @@ _CACHED_WEIGHTS = (
 )
 _OTHERS = 0.1
 
+#: Most lists of tools that a process keeps; there are about as many as agents.
+_MOST_OFFERS = 200
+
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class ToolDescription:
@@ -33,6 +38,34 @@ class ToolDescription:
     name: str
     description: str
     schema: Json
+
+
+class OfferedTools(tuple[ToolDescription, ...]):
+    """The tools that requests carry, with what was made of them, such as their JSON."""
+
+    def made(self, make: Callable[["OfferedTools"], T]) -> T:
+        """Return what a function makes of these tools; it is called once."""
+        known: dict[Any, Any] = self.__dict__
+        name = f"{make.__module__}.{make.__qualname__}"
+        if name not in known:
+            known[name] = make(self)
+        found: T = known[name]
+        return found
+
+
+_offers: dict[tuple[object, ...], OfferedTools] = {}
+
+
+def offered(tools: Iterable[ToolDescription]) -> OfferedTools:
+    """Return tools as one object for all agents that have the same ones."""
+    if isinstance(tools, OfferedTools):
+        return tools
+    every = OfferedTools(tools)
+    # The schemas are the same objects for all agents, and live while they are kept here.
+    key = tuple(part for each in every for part in (each.name, each.description, id(each.schema)))
+    if len(_offers) >= _MOST_OFFERS:
+        _offers.clear()
+    return _offers.setdefault(key, every)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import Field, SecretStr
@@ -15,7 +15,7 @@ from pydantic import Field, SecretStr
 from bot.agent.messages import Answer, Usage, estimate_tokens, holds_images
 from bot.errors import ModelError
 from bot.models import failures
-from bot.models.base import ModelRequest, OnText
+from bot.models.base import ModelRequest, OfferedTools, OnText, offered
 from bot.models.event_stream import StreamedError, events_in
 from bot.values import Json, Settings
 
@@ -68,8 +68,12 @@ class Lazy(Generic[T]):
 
 def estimated_input(request: ModelRequest) -> int:
     """Return an estimate of a request's input tokens, on the high side."""
-    tools = sum(len(tool.description) + len(str(tool.schema)) for tool in request.tools)
+    tools = offered(request.tools).made(_length)
     return estimate_tokens(request.prompt) + estimate_tokens(request.messages) + tools // 3
+
+
+def _length(tools: OfferedTools) -> int:
+    return sum(len(tool.description) + len(str(tool.schema)) for tool in tools)
 
 
 @contextmanager
@@ -232,13 +236,30 @@ def open_client(
     )
 
 
+class WrittenOnce(list[Json]):
+    """A part of many bodies, which is written as JSON once."""
+
+    @cached_property
+    def json(self) -> str:
+        """The part as it is sent."""
+        return _json(list(self))
+
+
 def written(body: Json) -> bytes:
     """Return the body of a request as the SDKs write it.
 
     Raises:
         ValueError: The body holds a number or a character that JSON or UTF-8 has not.
     """
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    parts = (
+        f"{_json(name)}:{part.json if isinstance(part, WrittenOnce) else _json(part)}"
+        for name, part in body.items()
+    )
+    return f"{{{','.join(parts)}}}".encode()
+
+
+def _json(part: object) -> str:
+    return json.dumps(part, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 class StreamedAnswer(Protocol):

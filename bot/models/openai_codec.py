@@ -17,8 +17,8 @@ from bot.agent.messages import (
     UserMessage,
     estimate_tokens,
 )
-from bot.models.base import ModelRequest
-from bot.models.client import MALFORMED, estimated_input
+from bot.models.base import ModelRequest, OfferedTools, offered
+from bot.models.client import MALFORMED, WrittenOnce, estimated_input
 from bot.values import Json
 
 _STOPS = {
@@ -67,17 +67,7 @@ def body_for(
         "max_completion_tokens" if official else "max_tokens": request.max_tokens,
     }
     if request.tools:
-        body["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.schema,
-                },
-            }
-            for tool in request.tools
-        ]
+        body["tools"] = offered(request.tools).made(_declared)
         if not request.tools_allowed:
             body["tool_choice"] = "none"
     if request.user_hash:
@@ -89,6 +79,20 @@ def body_for(
     if streamed:
         body["stream_options"] = {"include_usage": True}
     return body
+
+
+def _declared(tools: OfferedTools) -> WrittenOnce:
+    return WrittenOnce(
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.schema,
+            },
+        }
+        for tool in tools
+    )
 
 
 def _messages(request: ModelRequest) -> list[Json]:

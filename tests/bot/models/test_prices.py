@@ -1,12 +1,13 @@
 """Prices of model calls."""
 
+import math
 import re
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -178,3 +179,43 @@ def test_check_names_version_date_and_models_without_a_price() -> None:
     assert f"prices: genai-prices {VERSION}, pinned on {PINNED}" in unpriced.describe()
     assert "only tokens are counted: openai/meta/llama (" in "\n".join(unpriced.describe())
     assert "only tokens" not in "\n".join(priced.describe())
+
+
+def every_price() -> list[tuple[str, str]]:
+    from genai_prices.data import providers
+
+    return [(each.id, model.id) for each in providers for model in each.models]
+
+
+COUNT = st.integers(0, 3_000_000)
+PACKAGE = Prices({}, {})
+
+
+@settings(max_examples=300)
+@given(
+    named=st.deferred(lambda: st.sampled_from(every_price())),
+    usage=st.builds(Usage, input=COUNT, output=COUNT, cache_read=COUNT, cache_write=COUNT),
+    searches=st.integers(0, 5),
+)
+def test_a_price_is_that_of_the_package_to_the_micro_dollar(
+    named: tuple[str, str], usage: Usage, searches: int
+) -> None:
+    import genai_prices
+
+    provider, model = named
+    counts = genai_prices.Usage(
+        input_tokens=usage.all_input,
+        cache_read_tokens=usage.cache_read,
+        cache_write_tokens=usage.cache_write,
+        output_tokens=usage.output,
+        web_searches=searches,
+    )
+    try:
+        total = genai_prices.calc_price(counts, model, provider_id=provider).total_price
+        expected = math.ceil(total * 1_000_000)
+    except LookupError:
+        expected = None
+
+    found = [PACKAGE.of(provider, model, usage, searches=searches) for _ in range(2)]
+
+    assert found == [expected] * 2
