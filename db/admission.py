@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, case, func, insert, select, update
+from sqlalchemy import Row, and_, bindparam, case, func, insert, select, true, update
 
 from bot.values import (
     HOLDING_A_SLOT,
@@ -31,14 +31,21 @@ MOST_RUNNING = "most_running"
 _MINE = runs.c.user_id == bindparam("b_user")
 _HOLDS = runs.c.status.in_(HOLDING_A_SLOT)
 _WAITS = runs.c.status == "queued"
-_GOING_ON = select(
-    func.count(case((and_(_MINE, _HOLDS), 1))),
-    func.count(case((and_(_MINE, _WAITS), 1))),
-    func.count(case((_HOLDS, 1))),
-).where(runs.c.status.in_(UNFINISHED))
-_IN_WINDOW = select(func.count(), func.min(runs.c.created_at)).where(
-    _MINE, runs.c.created_at > bindparam("b_since"), runs.c.mode == bindparam("b_mode")
+_GOING_ON = (
+    select(
+        func.count(case((and_(_MINE, _HOLDS), 1))).label("running"),
+        func.count(case((and_(_MINE, _WAITS), 1))).label("queued"),
+        func.count(case((_HOLDS, 1))).label("running_global"),
+    )
+    .where(runs.c.status.in_(UNFINISHED))
+    .subquery()
 )
+_IN_WINDOW = (
+    select(func.count().label("started"), func.min(runs.c.created_at).label("oldest"))
+    .where(_MINE, runs.c.created_at > bindparam("b_since"), runs.c.mode == bindparam("b_mode"))
+    .subquery()
+)
+_COUNTS = select(_GOING_ON, _IN_WINDOW).select_from(_GOING_ON.join(_IN_WINDOW, true()))
 _NEXT_NUMBER = (
     update(users)
     .where(users.c.id == bindparam("b_user"))
@@ -85,15 +92,14 @@ async def counts(
         window_start: The beginning of the rate window.
         mode: The runs that the rate limit counts: `async`, or `sync` for delegated tasks.
     """
-    running, queued, running_global = (await tx.execute(_GOING_ON, {"b_user": user_id})).one()
-    window = {"b_user": user_id, "b_since": window_start, "b_mode": mode}
-    started, oldest = (await tx.execute(_IN_WINDOW, window)).one()
+    values = {"b_user": user_id, "b_since": window_start, "b_mode": mode}
+    row = (await tx.execute(_COUNTS, values)).one()
     return RunUsage(
-        started_in_window=started,
-        oldest_in_window=oldest,
-        running=running,
-        queued=queued,
-        running_global=running_global,
+        started_in_window=row.started,
+        oldest_in_window=row.oldest,
+        running=row.running,
+        queued=row.queued,
+        running_global=row.running_global,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, func, insert, select
+from sqlalchemy import ColumnElement, bindparam, func, insert, select
 
 from bot.values import PERSONAL, ConversationMode, Identity, Json, Place, new_sortable_id
 from db.database import Transaction
@@ -13,6 +13,12 @@ from db.tables import conversations, messages, participants, seen_events
 
 _INSERT = insert(messages)
 _ROUTE = ("channel", "place_workspace", "place_channel", "place_thread")
+
+_HOLD = (
+    select(conversations.c.id)
+    .where(conversations.c.id == bindparam("b_id"))
+    .with_for_update(read=True, key_share=True)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +171,7 @@ async def _newest_at(tx: Transaction, conversation_id: str) -> datetime:
 
 async def hold(tx: Transaction, conversation_id: str) -> bool:
     """Lock a conversation against deletion until the commit; `False` if it does not exist."""
-    this = select(conversations.c.id).where(conversations.c.id == conversation_id)
-    return await tx.scalar(this.with_for_update(read=True, key_share=True)) is not None
+    return await tx.scalar(_HOLD, {"b_id": conversation_id}) is not None
 
 
 async def last_word(tx: Transaction, user: Identity, place: Place) -> datetime | None:

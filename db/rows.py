@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, FromClause, Select, Table, delete, or_, select, update
+from sqlalchemy import ColumnElement, FromClause, Insert, Select, Table, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.base import Executable, ReadOnlyColumnCollection
 
@@ -134,7 +134,14 @@ def insert_into(tx: Transaction, table: Table) -> postgresql.Insert | sqlite.Ins
 
 async def insert_new(tx: Transaction, table: Table, row: Json | Sequence[Json]) -> bool:
     """Insert a row; `False` if its key is stored already, so that nothing is changed."""
-    return (await tx.execute(insert_into(tx, table).on_conflict_do_nothing(), row)).rowcount > 0
+    return (await tx.execute(_insert_new(tx.dialect.name, table), row)).rowcount > 0
+
+
+@cache
+def _insert_new(dialect: str, table: Table) -> Insert:
+    """Return the statement of `insert_new`, which is on the way of every run."""
+    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    return insert(table).on_conflict_do_nothing()
 
 
 async def put_row(tx: Transaction, table: Table, row: Json) -> None:

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import bindparam, func, insert, select
 
 from bot.values import UNFINISHED
 from db.database import Transaction
 from db.rows import remove
 from db.tables import run_files, subagent_runs
+
+_ANY = select(run_files.c.number).where(run_files.c.run_id == bindparam("b_run")).limit(1)
 
 
 async def totals(tx: Transaction, run_id: str) -> tuple[int, int] | None:
@@ -39,8 +41,7 @@ async def add(
 
 async def exist(tx: Transaction, run_id: str) -> bool:
     """Return True if a run has files."""
-    query = select(run_files.c.number).where(run_files.c.run_id == run_id).limit(1)
-    return await tx.scalar(query) is not None
+    return await tx.scalar(_ANY, {"b_run": run_id}) is not None
 
 
 async def of_run(tx: Transaction, run_id: str) -> list[tuple[str, bytes]]:

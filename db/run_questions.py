@@ -4,12 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import func, select, update
+from sqlalchemy import bindparam, func, select, update
 
 from bot.values import Place
 from db.database import Transaction
 from db.rows import RowMapper, change, insert_new, is_at, place_columns
 from db.tables import run_questions as asked
+
+_WITHDRAW = (
+    update(asked)
+    .where(asked.c.run_id == bindparam("b_run"), asked.c.status == "open")
+    .values(status="withdrawn", answered_at=bindparam("b_now"))
+    .returning(asked.c.id)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,10 +215,5 @@ async def expire(tx: Transaction, now: datetime) -> list[str]:
 
 async def withdraw(tx: Transaction, run_id: str, now: datetime) -> list[str]:
     """Close the open questions of a run that has ended, and return their ids."""
-    rows = await tx.execute(
-        update(asked)
-        .where(asked.c.run_id == run_id, asked.c.status == "open")
-        .values(status="withdrawn", answered_at=now)
-        .returning(asked.c.id)
-    )
+    rows = await tx.execute(_WITHDRAW, {"b_run": run_id, "b_now": now})
     return [row.id for row in rows]

@@ -151,6 +151,7 @@ _CLAIM = (
     )
     .returning(*COLUMNS)
 )
+_MANY = RUNS.query.where(runs.c.id.in_(bindparam("b_ids", expanding=True)))
 _FINISH = update(runs).where(_THIS, runs.c.status.in_(UNFINISHED)).returning(*COLUMNS)
 _FINISH_ATTEMPT = _FINISH.where(runs.c.attempt == bindparam("b_attempt"))
 
@@ -392,4 +393,4 @@ async def get_many(tx: Transaction, run_ids: Sequence[str]) -> list[Run]:
     """Return the runs with these ids, in no order."""
     if not run_ids:
         return []
-    return await RUNS.all(tx, RUNS.query.where(runs.c.id.in_(run_ids)))
+    return await RUNS.all(tx, _MANY, {"b_ids": [*run_ids]})

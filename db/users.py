@@ -19,6 +19,19 @@ _NAME = (
     .with_for_update(read=True, key_share=True)
 )
 _GET = select(users).where(users.c.id == bindparam("b_key"))
+_SPOKE = (
+    select(messages.c.id)
+    .where(
+        messages.c.conversation_id == bindparam("b_conversation"),
+        messages.c.author == bindparam("b_key"),
+        messages.c.created_at > bindparam("b_since"),
+    )
+    .limit(1)
+)
+_STOPPER = select(subagent_runs.c.cancelled_by).where(
+    subagent_runs.c.id == bindparam("b_run"),
+    subagent_runs.c.cancelled_by != subagent_runs.c.user_id,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,18 +96,13 @@ async def search_token(tx: Transaction, key: str) -> str:
 
 async def spoke_since(tx: Transaction, key: str, conversation_id: str, since: datetime) -> bool:
     """Return True if a user wrote in a conversation after a time."""
-    this = (messages.c.conversation_id == conversation_id, messages.c.author == key)
-    query = select(messages.c.id).where(*this, messages.c.created_at > since).limit(1)
-    return await tx.scalar(query) is not None
+    values = {"b_conversation": conversation_id, "b_key": key, "b_since": since}
+    return await tx.scalar(_SPOKE, values) is not None
 
 
 async def stopper_of(tx: Transaction, run_id: str) -> User | None:
     """Return the user who stopped another user's run; `None` if the owner stopped it."""
-    key: str | None = await tx.scalar(
-        select(subagent_runs.c.cancelled_by).where(
-            subagent_runs.c.id == run_id, subagent_runs.c.cancelled_by != subagent_runs.c.user_id
-        )
-    )
+    key: str | None = await tx.scalar(_STOPPER, {"b_run": run_id})
     return await get(tx, key) if key else None
 
 
