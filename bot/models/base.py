@@ -44,7 +44,7 @@ class OfferedTools(tuple[ToolDescription, ...]):
     """The tools that requests carry, with what was made of them, such as their JSON."""
 
     def made(self, make: Callable[["OfferedTools"], T]) -> T:
-        """Return what a function makes of these tools; it is called once."""
+        """Return the value that `make` computes from these tools, computed once."""
         known: dict[Any, Any] = self.__dict__
         name = f"{make.__module__}.{make.__qualname__}"
         if name not in known:
