@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -10,12 +11,19 @@ from pydantic import Field
 
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings, AgentSkillsSettings
-from bot.catalog.skill_files import list_files, read_file
-from bot.catalog.skills import SkillCatalog, listed
+from bot.catalog.skill_files import NO_FILES, entries_to_copy, list_files, read_file
+from bot.catalog.skills import AgentSkill, SkillCatalog, listed
+from bot.files.opener import Opener
 from skills.base import Skill, ToolContext, ToolError, reads_here
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 
 log = logging.getLogger(__name__)
+
+#: The tool whose commands see the folders of skills.
+SHELL = "shell"
+BASE_DIRECTORY = """\
+Base directory for this skill: {folder} (for the tool `shell`; read-only). Paths below start \
+there: `python scripts/x.py` is `python {folder}/scripts/x.py`. Write files to /workspace."""
 
 #: Longest header line above a page, in characters.
 HEAD_CHARACTERS = 400
@@ -49,13 +57,15 @@ def build(folders: SkillCatalog, *, page_characters: int) -> Skill:
             text = await asyncio.to_thread(read_file, skill, path, folders.opener)
             return paged(f"{one_line(path, 200)} of the skill {skill.name}", text, offset, page)
         files = await asyncio.to_thread(list_files, skill, folders.opener)
+        base = await asyncio.to_thread(_base_directory, skill, folders.opener, context.tools)
         about = [f"Files of this skill (skill_read with their path): {files}."]
         if skill.compatibility:
             about.append(f"It needs: {skill.compatibility}")
         if skill.tools:
             tools = ", ".join(skill.tools)
             about.append(f"It was written for the tools {tools}; you may lack some.")
-        text = "\n".join([skill.body, "", *about])
+        first = [base, ""] if files != NO_FILES else []
+        text = "\n".join([*first, skill.body, "", *about])
         return paged(f"The skill {skill.name}", text, offset, page)
 
     return Skill(
@@ -64,6 +74,17 @@ def build(folders: SkillCatalog, *, page_characters: int) -> Skill:
         tools=(skill_read,),
         guide=folders.catalog,
     )
+
+
+def _base_directory(skill: AgentSkill, opener: Opener, tools: Collection[str]) -> str:
+    """Return a sentence about the folder of a skill, as commands see it; this blocks."""
+    if SHELL not in tools:
+        return "You have no tool `shell`: the files of this skill can be read, not run."
+    try:
+        entries_to_copy(skill, opener)
+    except ToolError as error:
+        return f"The tool `shell` does not see the files of this skill. {error}"
+    return BASE_DIRECTORY.format(folder=skill.in_sandbox)
 
 
 def paged(what: str, text: str, offset: int, page: int) -> str:
@@ -95,7 +116,7 @@ def run_guide(catalog: SkillCatalog, names: tuple[str, ...], tools: tuple[str, .
         names: The skills that the agent names: their full text is included.
         tools: The names of the run's tools; with `skill_read` the other skills are listed.
     """
-    bodies, unknown = catalog.bodies(names)
+    bodies, unknown = catalog.bodies(names, with_shell=SHELL in tools)
     for name in unknown:
         log.warning("An agent names the skill %s, which is not there", name)
     there = catalog.catalog() if "skill_read" in tools else ""

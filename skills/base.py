@@ -1,7 +1,7 @@
 """The types of skills: a skill has a name, a guide, and tools, which wrap async functions."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -83,6 +83,10 @@ async def _unlimited() -> Rights:
     return UNLIMITED_RIGHTS
 
 
+async def _all(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(names)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """The caller of a tool, its place and its piece of work. A tool trusts these and no argument.
@@ -115,6 +119,9 @@ class ToolContext:
         rights: Returns the rights of the user in the place, as they are now; in a run within those
             that applied at its spawn.
         credential_used: Records that a call uses a credential of the bot.
+        tools: The names of the caller's tools.
+        named_skills: The Agent Skills whose texts are in the caller's prompt.
+        usable_skills: Returns, of names of Agent Skills, those that the caller may use.
     """
 
     user: Identity
@@ -144,6 +151,9 @@ class ToolContext:
     payer: Payer | None = None
     rights: Callable[[], Awaitable[Rights]] = _unlimited
     credential_used: "CredentialUsed" = _unrecorded
+    tools: frozenset[str] = frozenset()
+    named_skills: frozenset[str] = frozenset()
+    usable_skills: Callable[[Iterable[str]], Awaitable[frozenset[str]]] = _all
 
     @property
     def spares_former(self) -> bool:

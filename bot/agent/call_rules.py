@@ -1,6 +1,6 @@
 """Decides about calls by the rules of an agent and the rights of the user as they are now."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from bot.agent.messages import ToolCall
@@ -45,3 +45,23 @@ async def ruled(
         # No rule makes the question unnecessary.
         return replace(verdict, decision=Decision.ASK, rule="")
     return verdict
+
+
+async def usable_skills(
+    permissions: Permissions, tools: Mapping[str, Tool], context: ToolContext, names: Iterable[str]
+) -> frozenset[str]:
+    """Return the Agent Skills that the caller may use, of these names.
+
+    They are those whose texts are in its prompt, and all others if it may read them without
+    asking; less those that the rights of the user leave out.
+
+    Raises:
+        BotError: The rights of the user are unknown.
+    """
+    rights = await context.rights()
+    found = {name for name in names if not rights.refusal("skills", name)}
+    if reader := tools.get(READS_SKILLS):
+        verdict = await ruled(permissions, reader, ToolCall("", READS_SKILLS, {}), context)
+        if verdict.decision is Decision.ALLOW:
+            return frozenset(found)
+    return frozenset(found & context.named_skills)

@@ -5,9 +5,10 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 
-from bot.agent.call_rules import ruled
+from bot.agent.call_rules import ruled, usable_skills
 from bot.agent.documents import too_deep
 from bot.agent.messages import Media, ToolCall, ToolResult
 from bot.agent.permissions import ALL_ALLOWED, Decision, Permissions, Verdict
@@ -197,7 +198,13 @@ class Toolbox:
             await context.credential_used(context, tool.credential)
         found: list[str] = []
         shown: list[Media] = []
-        context = replace(context, found=found.extend, show=shown.append)
+        context = replace(
+            context,
+            found=found.extend,
+            show=shown.append,
+            tools=frozenset(self._tools),
+            usable_skills=partial(usable_skills, self._permissions, self._tools, context),
+        )
         text, failed = await self._run(tool, call.arguments, context, limit, left)
         kept = stored(text[:MAX_RESULT_CHARACTERS])
         kept = cut(kept, MAX_RESULT_CHARACTERS, more=len(text) > MAX_RESULT_CHARACTERS)

@@ -83,9 +83,11 @@ class FileCatalog(ABC, Generic[Item]):
         kind: The singular with its article, and the plural of the items, for messages.
         problems: The errors and the unused parts of the files, a sentence each.
         counts: The numbers of files and of loaded ones, by configured folder.
+        reports: Whether changes and their problems are logged.
     """
 
     kind: tuple[str, str]
+    reports: bool = True
 
     def __init__(
         self, folders: Folders, *, monotonic: Callable[[], float] = time.monotonic
@@ -130,6 +132,8 @@ class FileCatalog(ABC, Generic[Item]):
             return dict(self._items)
         before, logged = self._items, set(self.problems)
         self.read()
+        if not self.reports:
+            return dict(self._items)
         for problem in self.problems:
             if problem not in logged:
                 log.warning("%s", problem)

@@ -39,6 +39,16 @@ fits one, call skill_read with its name before you begin. What skill_read return
 others: work by it, as far as your rules and the user's wishes allow. It names further files, \
 which skill_read returns when you give their path too."""
 
+BASE_DIRECTORIES = """\
+The tool `shell` sees the base directories of these skills, read-only. Paths in the text of a \
+skill start there: `scripts/x.py` is BASE-DIRECTORY/scripts/x.py."""
+
+#: The folder in which commands of the tool `shell` see the folders of skills, each by its name.
+IN_SANDBOX = "/skills"
+#: The words for the folder of a skill in texts that were written for other programs.
+_OWN_FOLDER = re.compile(r"\$\{CLAUDE_SKILL_DIR\}|\$CLAUDE_SKILL_DIR\b|\{baseDir\}")
+_PLUGIN_SKILLS = re.compile(r"\$\{CLAUDE_PLUGIN_ROOT\}/skills\b")
+
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 #: `Bash(git add:*)` is one tool, and so is `Read`.
 _TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
@@ -61,6 +71,11 @@ class AgentSkill:
     folder: Path
     compatibility: str = ""
     tools: tuple[str, ...] = ()
+
+    @property
+    def in_sandbox(self) -> str:
+        """The path at which commands of the tool `shell` see the folder."""
+        return f"{IN_SANDBOX}/{self.name}"
 
 
 def read_skill(folder: Path, opener: Opener) -> Parsed[AgentSkill]:
@@ -117,7 +132,7 @@ def skill_in(folder: Path, head: Json, body: str) -> Parsed[AgentSkill]:
     skill = AgentSkill(
         name=name,
         description=one_line(description, DESCRIPTION_CHARACTERS),
-        body=clean(body),
+        body=_with_paths(clean(body), f"{IN_SANDBOX}/{name}"),
         folder=folder,
         compatibility=one_line(_text(head.get("compatibility")), COMPATIBILITY_CHARACTERS),
         tools=tuple(dict.fromkeys(ours(tool) for tool in named)),
@@ -166,6 +181,11 @@ def _odd(skill: AgentSkill, head: Json) -> Iterator[str]:
         yield f"`{key}` is not used"
 
 
+def _with_paths(body: str, folder: str) -> str:
+    """Return instructions with the path of their folder in place of the variables for it."""
+    return _PLUGIN_SKILLS.sub(IN_SANDBOX, _OWN_FOLDER.sub(folder, body))
+
+
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
@@ -177,6 +197,7 @@ class SkillCatalog(FileCatalog[AgentSkill]):
         folders: Each holds folders with a SKILL.md, or is such a folder itself. A skill of a later
             folder replaces one of the same name in an earlier folder.
         opener: Opens files; by default the best opener that works on this system.
+        reports: Whether changes and their problems are logged.
         monotonic: A monotonic clock, in seconds.
     """
 
@@ -187,17 +208,25 @@ class SkillCatalog(FileCatalog[AgentSkill]):
         folders: Sequence[Path],
         *,
         opener: Opener | None = None,
+        reports: bool = True,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.opener = opener or best_opener()
+        self.reports = reports
         super().__init__([expanded(str(folder)) for folder in folders], monotonic=monotonic)
 
     def catalog(self) -> str:
         """Return the catalog for an agent that has `skill_read`; empty without skills."""
         return catalog_of(self.by_name.values())
 
-    def bodies(self, names: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    def bodies(
+        self, names: Iterable[str], *, with_shell: bool = False
+    ) -> tuple[str, tuple[str, ...]]:
         """Return these skills in full, for the prompt of an agent that always works by them.
+
+        Args:
+            names: The names of the skills.
+            with_shell: Whether the agent has the tool `shell`, which sees the folders.
 
         Returns:
             The text, empty for no skills, and the unknown names.
@@ -209,7 +238,10 @@ class SkillCatalog(FileCatalog[AgentSkill]):
             body = skill.body[:BODY_CHARACTERS]
             if left := len(skill.body) - len(body):
                 body += f"\n[{left:,} more characters: skill_read with offset={len(body) + 1}]"
-            texts.append(f'<skill name="{skill.name}">\n{body}\n</skill>')
+            folder = f' base-directory="{skill.in_sandbox}"' if with_shell else ""
+            texts.append(f'<skill name="{skill.name}"{folder}>\n{body}\n</skill>')
+        if texts and with_shell:
+            texts.insert(0, BASE_DIRECTORIES)
         return "\n\n".join(texts), tuple(name for name in wanted if name not in known)
 
     def _find(self) -> tuple[list[SourceFile], list[str]]:

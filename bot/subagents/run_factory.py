@@ -117,14 +117,14 @@ class RunFactory:
             permissions=permissions.within(definition.permissions),
             gate=questions if approvals == "ask" else None,
         )
-        skills = (name for name in definition.skills if not stored.refusal("skills", name))
+        skills = tuple(name for name in definition.skills if not stored.refusal("skills", name))
         agent_settings = self.agent_settings()
         config = AgentConfig(
             prompt=run_prompt(
                 definition.prompt,
                 run.instructions,
                 tools=toolbox.names,
-                guide=self.guide_of(tuple(skills), toolbox.names),
+                guide=self.guide_of(skills, toolbox.names),
             ),
             model=run.model or "",
             background=run.mode != "sync",
@@ -139,7 +139,8 @@ class RunFactory:
         active.account = RunAccount(progress, TokenBudget(run.token_budget))
         context = self._context(run, owner, active, active.account.budget, questions)
         rights = partial(self._rights, run, owner, active.account, active.clocks[0])
-        context = replace(context, caller=replace(context.caller, rights=rights))
+        caller = replace(context.caller, rights=rights, named_skills=frozenset(skills))
+        context = replace(context, caller=caller)
         model = self.model_of(run.provider or "", config.model)
         return BaseAgent(config, model, toolbox, context, progress=progress)
 

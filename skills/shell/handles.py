@@ -10,7 +10,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from skills.shell.host import Host
-from skills.shell.recipe import COVERED, FILES, UPPER, WORD, Descriptors, LayerLimits, options
+from skills.shell.recipe import (
+    COVERED,
+    FILES,
+    UPPER,
+    WORD,
+    Descriptors,
+    LayerLimits,
+    ShownFolders,
+    options,
+)
 from skills.shell.seccomp import program
 from skills.shell.settings import ShellSettings
 
@@ -50,10 +59,17 @@ class StartFiles:
         self._theirs.callback(os.close, descriptor)
         return descriptor
 
-    def fill(self, host: Host, settings: ShellSettings, command: str, layer: LayerLimits) -> None:
+    def fill(
+        self,
+        host: Host,
+        settings: ShellSettings,
+        command: str,
+        layer: LayerLimits,
+        shown: ShownFolders,
+    ) -> None:
         """Write the contents of the files."""
         mine = self.descriptors
-        _fill(mine.options, options(host, settings, mine, layer))
+        _fill(mine.options, options(host, settings, mine, layer, shown))
         _fill(mine.command, command.encode("utf-8", errors="replace") + b"\n")
         _fill(mine.filter, program(host.machine))
         for path, text in (FILES | COVERED).items():

@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot.catalog.skills import IN_SANDBOX
 from skills.shell.host import Host, script
 from skills.shell.settings import MEGABYTE, ShellSettings
 
@@ -30,6 +31,8 @@ _MOUNT_POINT = "/mnt"
 _LOWER, _LAYER = f"{_MOUNT_POINT}/lower", f"{_MOUNT_POINT}/layer"
 #: The command's writes, as the mount namespace of bubblewrap's own process shows them.
 UPPER = f"{_LAYER}/up"
+#: An overlay that nothing is written to needs two folders; one of them is empty.
+_NOTHING, _SKILLS = f"{_MOUNT_POINT}/nothing", f"{_MOUNT_POINT}/skills"
 
 #: The first program inside waits for a line from the bot, which is sent once bubblewrap's first
 #: process is bound to the life of its parent; it is not bound from its start. If the bot dies
@@ -99,6 +102,37 @@ class LayerLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShownFolders:
+    """Folders of the bot that a command sees, read-only, besides its workspace.
+
+    Attributes:
+        skills: Holds the folders of Agent Skills, by their names; `None` for no skills.
+    """
+
+    skills: Path | None = None
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments of the script `mounts.sh`."""
+        return (str(self.skills.absolute()) if self.skills else "",)
+
+    def options(self, *, is_overlay: bool) -> list[str]:
+        """Return bubblewrap's options."""
+        given: list[str] = []
+        for outside, inside in ((_SKILLS, IN_SANDBOX),) if self.skills else ():
+            # The mount table names the source of a bind mount, but not that of an overlay.
+            given += (
+                ["--overlay-src", _NOTHING, "--overlay-src", outside, "--ro-overlay", inside]
+                if is_overlay
+                else ["--ro-bind", outside, inside]
+            )
+        return given
+
+
+NOTHING_SHOWN = ShownFolders()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Descriptors:
     """The open files that bubblewrap inherits, by number.
 
@@ -145,6 +179,7 @@ def command_line(
     seconds: float,
     layer: LayerLimits,
     group: Path | None = None,
+    shown: ShownFolders = NOTHING_SHOWN,
 ) -> tuple[str, ...]:
     """Return the program to start, with its arguments, which contain no text of a user.
 
@@ -156,6 +191,7 @@ def command_line(
         seconds: The command's timeout.
         layer: The limits of its writes.
         group: The cgroup that it joins.
+        shown: The folders of the bot that it sees.
     """
     around = host.around
     bwrap = host.bwrap
@@ -172,7 +208,7 @@ def command_line(
     joining = () if group is None else (around["sh"], "-c", _JOIN, "sandbox", str(group))
     return (
         *joining,
-        *_mounted(host, account, layer),
+        *_mounted(host, account, layer, shown),
         *(around["choom"], "-n", "1000", "--"),
         *(around["nice"], "-n", "10"),
         around["prlimit"],
@@ -186,7 +222,9 @@ def command_line(
     )
 
 
-def _mounted(host: Host, account: int | None, layer: LayerLimits) -> tuple[str, ...]:
+def _mounted(
+    host: Host, account: int | None, layer: LayerLimits, shown: ShownFolders
+) -> tuple[str, ...]:
     """Return the programs that mount the layer, then drop the rights for it; root changes user."""
     around = host.around
     # A process limit does not apply to root, so root changes account; others may mount only in a
@@ -201,6 +239,7 @@ def _mounted(host: Host, account: int | None, layer: LayerLimits) -> tuple[str, 
         *(around["unshare"], *own, "--mount", "--propagation", "private", "--"),
         *(around["sh"], "-c", script("mounts.sh"), "sandbox", host.library or ""),
         *(str(layer.size), str(layer.count), "" if account is None else str(account)),
+        *shown.arguments,
         *(around["setpriv"], *becoming, "--inh-caps=-all", "--no-new-privs", "--"),
     )
 
@@ -210,6 +249,7 @@ def options(
     settings: ShellSettings,
     descriptors: Descriptors,
     layer: LayerLimits,
+    shown: ShownFolders = NOTHING_SHOWN,
 ) -> bytes:
     """Return bubblewrap's options in the form in which it reads them from a file.
 
@@ -218,6 +258,7 @@ def options(
         settings: The limits of the command.
         descriptors: The files that bubblewrap inherits.
         layer: The limits of the command's writes.
+        shown: The folders of the bot that the command sees.
     """
     given = [*_ISOLATION, "--uid", str(ACCOUNT), "--gid", str(ACCOUNT), "--hostname", "sandbox"]
     for name, value in _ENVIRONMENT.items():
@@ -250,6 +291,7 @@ def options(
         given += ["--overlay-src", _LOWER, "--overlay", UPPER, f"{_LAYER}/work", WORKSPACE]
     else:
         given += ["--bind", UPPER, WORKSPACE]
+    given += shown.options(is_overlay=layer.is_overlay)
     given += ["--remount-ro", "/", "--chdir", WORKSPACE]
     given += ["--seccomp", str(descriptors.filter), "--info-fd", str(descriptors.information)]
     return b"".join(part.encode() + b"\0" for part in given)

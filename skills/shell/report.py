@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping
 
+from bot.agent.settings import AgentSkillsSettings
 from bot.values import Sections
 from skills.files.settings import WorkspaceSettings
 from skills.shell.host import SandboxUnavailableError, hosts
@@ -17,14 +18,22 @@ def lines(config: Sections, _: Mapping[str, str]) -> Iterator[str]:
     if not (shell.enabled and files.enabled):
         which = "workspaces" if shell.enabled else "shell"
         yield f"off: `{which}.enabled` is false"
+        yield from _without(config)
         return
     try:
         hosts(sys.path)
     except SandboxUnavailableError as error:
         yield f"off: {error}"
+        yield from _without(config)
         return
     yield "on, where its sandbox passes a self-test: `python -m bot doctor` makes it"
     yield (
         f"each command: {shell.default_seconds:g} s (at most {shell.max_seconds:g}), "
         f"{shell.memory_mb} MB of memory, {shell.processes} processes, no network"
     )
+
+
+def _without(config: Sections) -> Iterator[str]:
+    """Yield what does not work without the tool."""
+    if config.section(AgentSkillsSettings).folders:
+        yield "scripts of Agent Skills (`agent_skills.folders`) can be read, not run"

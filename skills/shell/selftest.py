@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from itertools import product
+from pathlib import Path
 
+from bot.catalog.skills import IN_SANDBOX, SKILL_FILE
 from skills.files.settings import WorkspaceSettings
 from skills.files.workspaces import Workspaces
 from skills.shell.cgroups import Cgroups, CgroupsUnavailableError
 from skills.shell.host import SandboxUnavailableError, hosts, script
-from skills.shell.recipe import ACCOUNT
+from skills.shell.recipe import ACCOUNT, ShownFolders
 from skills.shell.settings import ShellSettings
 from skills.shell.shell import CommandResult, NotStartedError, Sandbox, commands_at_once
 from skills.shell.watchdog import EVERY_SECONDS
@@ -32,7 +34,7 @@ _TOP = frozenset(
     f"/{name}"
     for name in (
         *("bin", "dev", "etc", "lib", "lib32", "lib64", "libx32"),
-        *("proc", "run", "sbin", "tmp", "usr", "workspace"),
+        *("proc", "run", "sbin", "skills", "tmp", "usr", "workspace"),
     )
 )
 _VARIABLES = frozenset(
@@ -112,8 +114,11 @@ async def self_test(sandbox: Sandbox) -> None:
         workspace = Workspaces(WorkspaceSettings(folder=folder)).scratch()
         (workspace.path / _FOLDER).mkdir(parents=True)
         (workspace.path / _FOLDER / "old").touch()
+        shown = ShownFolders(skills=_skills_in(Path(folder)))
         try:
-            ended = await sandbox.run(script("selftest.sh"), workspace, seconds=SECONDS)
+            ended = await sandbox.run(
+                script("selftest.sh"), workspace, seconds=SECONDS, shown=shown
+            )
         except NotStartedError as error:
             raise SandboxUnavailableError(explain(str(error))) from None
         wrote = sorted(path.name for path in workspace.path.rglob("*")) == [_FOLDER, "new", _MARK]
@@ -121,6 +126,16 @@ async def self_test(sandbox: Sandbox) -> None:
         raise SandboxUnavailableError(
             f"The sandbox did not pass its self-test, so nothing runs in it: {problem}."
         )
+
+
+def _skills_in(folder: Path) -> Path:
+    """Make a folder with a skill, as commands see those of users."""
+    skill = folder / "skills" / _MARK
+    skill.mkdir(parents=True)
+    (skill / SKILL_FILE).write_text(f"{_MARK}\n", "utf-8")
+    for path, mode in ((skill.parent, 0o755), (skill, 0o755), (skill / SKILL_FILE, 0o644)):
+        path.chmod(mode)
+    return skill.parent
 
 
 def problems(ended: CommandResult, settings: ShellSettings, *, wrote: bool) -> Iterator[str]:
@@ -152,6 +167,8 @@ def problems(ended: CommandResult, settings: ShellSettings, *, wrote: bool) -> I
         yield f"it has other accounts than its own: {accounts}"
     if facts.get("limit") != [f"{settings.processes} {settings.processes}"]:
         yield "the number of its processes is not limited"
+    if facts.get("read") != [_MARK]:
+        yield f"it cannot read {IN_SANDBOX}, the folders of skills"
     if "nested" in facts:
         yield "it can make namespaces of its own"
     yield from _visible(facts)

@@ -18,6 +18,11 @@ class ShellSettings(SkillSettings):
     enabled: bool = True
     """Offer the shell tool, where its sandbox (bubblewrap) passes its self-test."""
 
+    folder: str = Field("data/shell", min_length=1)
+    """The folder of what commands see besides their workspace: copies of the folders of Agent
+    Skills, which can be made anew.
+    """
+
     default_seconds: float = Field(60, ge=1, le=3600)
     """The time of a command when the agent names none."""
 

@@ -18,7 +18,14 @@ from skills.shell.cgroups import Cgroups
 from skills.shell.handles import Layer, StartFiles, opened_process
 from skills.shell.host import Host
 from skills.shell.output import CommandOutput, OutputBuffer
-from skills.shell.recipe import AROUND_A_COMMAND, LayerLimits, account_of, command_line
+from skills.shell.recipe import (
+    AROUND_A_COMMAND,
+    NOTHING_SHOWN,
+    LayerLimits,
+    ShownFolders,
+    account_of,
+    command_line,
+)
 from skills.shell.settings import MEGABYTE, ShellSettings
 from skills.shell.slots import FairSlots
 from skills.shell.watchdog import Allowance, ResourceUsage, Watchdog
@@ -59,10 +66,11 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """A command to run, its timeout, and an event that ends it."""
+    """A command to run, its timeout, the folders that it sees, and an event that ends it."""
 
     text: str
     seconds: float
+    shown: ShownFolders
     stop: asyncio.Event
 
 
@@ -111,6 +119,7 @@ class Sandbox:
         *,
         user: str = "",
         seconds: float | None = None,
+        shown: ShownFolders = NOTHING_SHOWN,
     ) -> CommandResult:
         """Run a command and wait for its end. The command is killed when the caller is cancelled.
 
@@ -124,6 +133,7 @@ class Sandbox:
             workspace: The files that it sees and may change.
             user: The key of the user whose share of the slots it takes.
             seconds: Its timeout.
+            shown: The folders of the bot that it sees, which must not change meanwhile.
 
         Raises:
             NotStartedError: The sandbox did not start; nothing was run.
@@ -132,10 +142,11 @@ class Sandbox:
         """
         seconds = seconds or self.settings.default_seconds
         stop = asyncio.Event()
+        todo = _Command(command, seconds, shown, stop)
         async with self._slots.hold(user, seconds=QUEUE_SECONDS):
             # In a task of its own, so that a cancellation cannot interrupt the setup of a sandbox
             # midway.
-            work = self._tasks.start(self._work(command, workspace, seconds, stop), name="command")
+            work = self._tasks.start(self._work(todo, workspace), name="command")
             try:
                 await asyncio.wait({work})
             except asyncio.CancelledError:
@@ -147,13 +158,11 @@ class Sandbox:
             raise ended
         return ended
 
-    async def _work(
-        self, command: str, workspace: Workspace, seconds: float, stop: asyncio.Event
-    ) -> CommandResult | BotError:
+    async def _work(self, command: _Command, workspace: Workspace) -> CommandResult | BotError:
         try:
             snapshot = await self._in_thread(self._snapshot_of, workspace)
             try:
-                return await self._run_on(snapshot, _Command(command, seconds, stop))
+                return await self._run_on(snapshot, command)
             finally:
                 await self._in_thread(snapshot.close)
         except ToolError as error:
@@ -185,7 +194,7 @@ class Sandbox:
         )
         async with AsyncExitStack() as stack:
             handed = stack.enter_context(closing(StartFiles()))
-            handed.fill(self.host, self.settings, command.text, limits)
+            handed.fill(self.host, self.settings, command.text, limits, command.shown)
             group = None
             if self.groups is not None:
                 # The kernel's count includes the files of /tmp and /dev/shm, which have their own
@@ -202,6 +211,7 @@ class Sandbox:
                 seconds=command.seconds,
                 layer=limits,
                 group=group,
+                shown=command.shown,
             )
             process = await asyncio.create_subprocess_exec(
                 *line,

@@ -3,22 +3,28 @@
 import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from bot.agent import subjects
 from bot.agent.sanitizer import escape_for_model
+from bot.agent.settings import AgentSkillsSettings
+from bot.catalog.skills import SkillCatalog
 from bot.changes import CAN_BE_UNDONE
+from bot.errors import ConfigError
 from bot.values import Json
 from skills.base import Audience, Effects, Reach, Skill, ToolContext, ToolError, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.files.settings import WorkspaceSettings
 from skills.files.workspaces import Workspaces
 from skills.shell.host import SandboxUnavailableError
+from skills.shell.recipe import ShownFolders
 from skills.shell.selftest import open_sandbox
 from skills.shell.settings import ShellSettings
 from skills.shell.shell import QUEUE_SECONDS, CommandResult, NotStartedError, Sandbox
+from skills.shell.skill_copies import SkillCopies, own_folder
 from skills.shell.slots import SlotsBusyError
 
 log = logging.getLogger(__name__)
@@ -35,8 +41,14 @@ GUIDE = """\
 """
 
 
-def build(sandbox: Sandbox, workspaces: Workspaces) -> Skill:
-    """Return the skill that runs commands in a tested sandbox, each on the files of its user."""
+def build(sandbox: Sandbox, workspaces: Workspaces, copies: SkillCopies | None = None) -> Skill:
+    """Return the skill that runs commands in a tested sandbox, each on the files of its user.
+
+    Args:
+        sandbox: Runs the commands.
+        workspaces: The files of users.
+        copies: Copies of the folders of Agent Skills, which commands see; `None` for no skills.
+    """
     default, most = sandbox.settings.default_seconds, sandbox.settings.max_seconds
 
     async def reach_of(context: ToolContext, _: Json) -> Reach:
@@ -65,7 +77,15 @@ def build(sandbox: Sandbox, workspaces: Workspaces) -> Skill:
         """
         try:
             workspace, user = workspaces.of(context), context.user.key
-            ended = await sandbox.run(command, workspace, user=user, seconds=timeout_seconds)
+            async with AsyncExitStack() as stack:
+                skills = await stack.enter_async_context(copies.shown(context)) if copies else None
+                ended = await sandbox.run(
+                    command,
+                    workspace,
+                    user=user,
+                    seconds=timeout_seconds,
+                    shown=ShownFolders(skills=skills),
+                )
         except SlotsBusyError as error:
             raise ToolError(str(error)) from None
         except NotStartedError:
@@ -135,7 +155,18 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
         log.info("The shell tool is off. %s", error)
         return SkillParts()
     workspaces = Workspaces(files, reserve=services.reserve)
-    return SkillParts(skills=(build(sandbox, workspaces),))
+    copies = None
+    if folders := services.config.section(AgentSkillsSettings).folders:
+        # The skill `agent_skills` reports the problems of the folders.
+        catalog = SkillCatalog([Path(each) for each in folders], reports=False)
+        try:
+            own = stack.enter_context(own_folder(Path(settings.folder) / "skills"))
+        except OSError as error:
+            raise ConfigError(
+                f"`shell.folder` ({settings.folder}) cannot be used: {error.strerror}."
+            ) from None
+        copies = SkillCopies(catalog, own, reserve=services.reserve)
+    return SkillParts(skills=(build(sandbox, workspaces, copies),))
 
 
 SKILL = SkillDeclaration(open=_open)

@@ -24,7 +24,7 @@ PLATFORMS = ("discord", "slack", "terminal")
 OF_SLACK = {"/invite", "/subagents failed", "/slack"}
 #: Absolute paths, and a path of an address.
 PATHS = {"/etc", "/file", "/health", "/mnt", "/proc", "/root", "/status", "/tmp", "/usr"}
-PATHS |= {"/healthz", "/metrics", "/readyz", "/workspace"}
+PATHS |= {"/healthz", "/metrics", "/readyz", "/skills", "/workspace"}
 MENTION = re.compile(r"(?<![?\w/.:<>~*\"'\]})!-])([/!][a-z]{2,})\b(?!/|\.\w)(?: +([a-z]+)\b)?")
 
 

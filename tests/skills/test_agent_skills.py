@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.catalog.files import CHECK_SECONDS
+from bot.catalog.skill_files import MOST_COPIED
 from bot.catalog.skills import SkillCatalog
 from bot.errors import ToolError
 from bot.values import Identity, new_run_id
 from skills.agent_skills import HEAD_CHARACTERS, build, paged
 from skills.base import Effects
 from skills.registry import SkillRegistry
-from tests.fakes.calls import Caller
+from tests.fakes.calls import Caller, context_of
 from tests.fakes.clock import FakeClock
 
 PAGE = 2_000
@@ -58,6 +59,7 @@ def put(folder: Path, name: str, body: str, more: str = "") -> None:
 async def test_a_skill_is_returned_with_its_files_and_what_it_needs(reader: Caller) -> None:
     assert await reader.call("skill_read", name="pdf") == (
         "The skill pdf:\n\n"
+        "You have no tool `shell`: the files of this skill can be read, not run.\n\n"
         "Read the file.\n\nThen <answer>.\n\n"
         "Files of this skill (skill_read with their path): references/forms.md.\n"
         "It needs: Needs qpdf."
@@ -68,6 +70,52 @@ async def test_a_skill_is_returned_with_its_files_and_what_it_needs(reader: Call
         "Files of this skill (skill_read with their path): none.\n"
         "It was written for the tools shell, file_read; you may lack some."
     )
+
+
+async def test_a_caller_with_a_shell_learns_where_commands_see_the_folder(
+    folders: SkillCatalog, tmp_path: Path
+) -> None:
+    (skill_read,) = build(folders, page_characters=PAGE).tools
+    context = context_of(tools=frozenset({"shell", "skill_read"}))
+    told = await skill_read.run(context, {"name": "pdf"})
+    without_files = await skill_read.run(context, {"name": "csv"})
+    for number in range(MOST_COPIED):
+        (tmp_path / "pdf" / str(number)).touch()
+    too_large = await skill_read.run(context, {"name": "pdf"})
+
+    assert told.startswith(
+        "The skill pdf:\n\n"
+        "Base directory for this skill: /skills/pdf (for the tool `shell`; read-only). Paths below "
+        "start there: `python scripts/x.py` is `python /skills/pdf/scripts/x.py`. Write files to "
+        "/workspace.\n\nRead the file."
+    )
+    assert without_files.startswith("The skill csv:\n\nCount the commas.")
+    assert "The tool `shell` does not see the files of this skill. The folder of" in too_large
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("python ${CLAUDE_SKILL_DIR}/scripts/x.py", "python /skills/tar/scripts/x.py"),
+        ('cd "$CLAUDE_SKILL_DIR" && ls', 'cd "/skills/tar" && ls'),
+        ("{baseDir}/scripts/x.sh", "/skills/tar/scripts/x.sh"),
+        ("${CLAUDE_PLUGIN_ROOT}/skills/pdf/x.py", "/skills/pdf/x.py"),
+        ("echo $CLAUDE_SKILL_DIRECTORY ${HOME}", "echo $CLAUDE_SKILL_DIRECTORY ${HOME}"),
+    ],
+)
+async def test_variables_for_the_folder_of_a_skill_are_its_path_for_commands(
+    tmp_path: Path, alice: Identity, clock: FakeClock, written: str, read: str
+) -> None:
+    put(tmp_path, "tar", written)
+    reader = Caller(build(SkillCatalog([tmp_path]), page_characters=PAGE), alice, clock)
+
+    assert f"\n\n{read}\n\n" in await reader.call("skill_read", name="tar")
+
+
+async def test_a_file_is_returned_by_the_path_that_commands_see(reader: Caller) -> None:
+    told = await reader.call("skill_read", name="pdf", path="/skills/pdf/references/forms.md")
+
+    assert told.endswith("Fill in all.")
 
 
 async def test_a_file_of_a_skill_is_returned(reader: Caller) -> None:

@@ -9,9 +9,10 @@ done </proc/self/limits
 while read -r line; do echo "uid_map $line"; done </proc/self/uid_map
 while read -r name _; do echo "net $name"; done </proc/net/dev
 for path in /* /proc/[0-9]*; do echo "sees $path"; done
-for folder in / /usr /etc /dev /proc /run; do
+for folder in / /usr /etc /dev /proc /run /skills /skills/tried; do
     (: >"$folder/tried") 2>/dev/null && echo "wrote $folder"
 done
+while read -r line; do echo "read $line"; done </skills/tried/SKILL.md
 unshare --user true 2>/dev/null && echo "nested"
 export | while read -r line; do echo "export ${line%%=*}"; done
 rm -r folder && mkdir folder && : >folder/new && : >tried && echo "done"

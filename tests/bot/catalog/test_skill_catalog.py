@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bot.catalog.files import CHECK_SECONDS, MOST_FILES
 from bot.catalog.skills import (
+    BASE_DIRECTORIES,
     BODY_CHARACTERS,
     CATALOG_CHARACTERS,
     AgentSkill,
@@ -195,3 +196,15 @@ def test_bodies_stand_in_full_and_unknown_names_are_told(tmp_path: Path) -> None
     assert text.count("<skill ") == 2
     assert unknown == ("zip",)
     assert folders.bodies([]) == ("", ())
+
+
+def test_bodies_name_the_folders_that_commands_see(tmp_path: Path) -> None:
+    put(tmp_path, "pdf", "Run ${CLAUDE_SKILL_DIR}/scripts/x.py.")
+
+    text, _ = SkillCatalog([tmp_path]).bodies(["pdf"], with_shell=True)
+
+    assert text == (
+        f'{BASE_DIRECTORIES}\n\n<skill name="pdf" base-directory="/skills/pdf">\n'
+        "Run /skills/pdf/scripts/x.py.\n</skill>"
+    )
+    assert SkillCatalog([tmp_path]).bodies([], with_shell=True) == ("", ())

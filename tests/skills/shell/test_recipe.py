@@ -1,6 +1,7 @@
 """The recipe as it is written down; that it holds is tried in `real`."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from skills.shell.recipe import (
     FILES,
     Descriptors,
     LayerLimits,
+    ShownFolders,
     account_of,
     command_line,
     options,
@@ -125,3 +127,18 @@ def test_every_workspace_has_an_account_of_its_own_and_keeps_it() -> None:
     assert all(1_900_000_000 <= account < 2**31 for account in accounts)
     assert account_of("/data/1/own", 0) == accounts[1]
     assert account_of("/data/1/own", 4711) == 4711
+
+
+def test_folders_of_skills_are_shown_read_only_before_the_top_is_closed() -> None:
+    shown = ShownFolders(skills=Path("/data/shell/skills/1"))
+    overlay, copy = (
+        options(HOST, ShellSettings(), DESCRIPTORS, layer, shown).decode().replace("\0", " ")
+        for layer in (LAYER, replace(LAYER, is_overlay=False))
+    )
+
+    assert (
+        " --overlay-src /mnt/nothing --overlay-src /mnt/skills --ro-overlay /skills --remount-ro / "
+    ) in overlay
+    assert " --ro-bind /mnt/skills /skills --remount-ro / " in copy
+    assert "/data" not in overlay + copy
+    assert "/skills" not in given()

@@ -33,8 +33,10 @@ sees /bin
 sees /proc
 sees /usr
 sees /workspace
+sees /skills
 sees /proc/1
 sees /proc/3
+read tried
 export declare -x PATH
 export HOME
 done
@@ -65,6 +67,8 @@ def test_a_sandbox_that_holds_has_no_problems() -> None:
         ("sees /proc/3", "\n".join(f"sees /proc/{n}" for n in range(90)), "sees 91 processes"),
         ("sees /bin\n", "sees /bin\nwrote /etc\n", "it can write to /etc"),
         ("sees /bin\n", "sees /bin\nnested\n", "it can make namespaces"),
+        ("read tried\n", "", "it cannot read /skills"),
+        ("sees /bin\n", "sees /bin\nwrote /skills\n", "it can write to /skills"),
         ("export HOME", "export DISCORD_TOKEN\nexport HOME", "environment: DISCORD_TOKEN"),
         ("done\n", "", "the command broke off: export HOME"),
     ],

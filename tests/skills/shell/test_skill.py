@@ -16,6 +16,7 @@ from skills.files.workspace import Workspace
 from skills.files.workspaces import Workspaces
 from skills.shell.host import Host
 from skills.shell.output import CommandOutput
+from skills.shell.recipe import NOTHING_SHOWN, ShownFolders
 from skills.shell.settings import ShellSettings
 from skills.shell.shell import QUEUE_SECONDS, CommandResult, NotStartedError, Sandbox
 from skills.shell.skill import build, told
@@ -40,7 +41,13 @@ class FakeSandbox(Sandbox):
         )
 
     async def run(
-        self, command: str, workspace: Workspace, *, user: str = "", seconds: float | None = None
+        self,
+        command: str,
+        workspace: Workspace,
+        *,
+        user: str = "",
+        seconds: float | None = None,
+        shown: ShownFolders = NOTHING_SHOWN,
     ) -> CommandResult:
         self.runs.append((user, command, seconds))
         if not isinstance(self.answer, CommandResult):
@@ -207,7 +214,13 @@ class Waiting(Sandbox):
     """A sandbox whose commands hold their slot until they are cancelled, and run nothing."""
 
     async def run(
-        self, command: str, workspace: Workspace, *, user: str = "", seconds: float | None = None
+        self,
+        command: str,
+        workspace: Workspace,
+        *,
+        user: str = "",
+        seconds: float | None = None,
+        shown: ShownFolders = NOTHING_SHOWN,
     ) -> CommandResult:
         async with self._slots.hold(user, seconds=0):
             await asyncio.Event().wait()
