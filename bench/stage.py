@@ -43,7 +43,7 @@ from skills.base import Skill, ToolContext, tool
 PLATFORM = "bench"
 KEY = "sk-fake-key-of-the-bench"
 RUNS_PER_PERSON = 10
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 ROOT = Path(__file__).parent.parent
 
 
@@ -257,12 +257,12 @@ class Stage:
     callers: list[Caller] = field(default_factory=list)
     spawned: int = 0
 
-    async def people(self, count: int) -> None:
-        """Let so many people be known, each with a conversation."""
+    async def people(self, count: int, *, first: int = 0) -> None:
+        """Let so many people be known, each with a conversation; `first` begins their names."""
         async with self.bot.database.transaction() as tx:
             for number in range(len(self.callers), count):
-                user = Identity(PLATFORM, "", str(number))
-                place = Place(PLATFORM, channel=f"channel {number}")
+                user = Identity(PLATFORM, "", f"{first}-{number}")
+                place = Place(PLATFORM, channel=f"channel {first}-{number}")
                 await users.ensure_user(tx, user, f"person {number}", utc_now())
                 opened = await conversations.find_or_open(tx, user, place, utc_now())
                 self.callers.append(
@@ -315,7 +315,7 @@ def _anthropic(server: Server) -> dict[str, str]:
 
 @asynccontextmanager
 async def open_stage(
-    server: Server, database_url: str = "", *, people: int = 10
+    server: Server, database_url: str = "", *, people: int = 10, first: int = 0
 ) -> AsyncIterator[Stage]:
     """Open a bot on a fresh SQLite file, or on the database of that address."""
     async with AsyncExitStack() as stack:
@@ -329,7 +329,7 @@ async def open_stage(
             open_bot(config(server, url), {PLATFORM: outlet}, further_skills=[skill])
         )
         stage = Stage(bot, outlet)
-        await stage.people(people)
+        await stage.people(people, first=first)
         # As `serve` does.
         settle_memory()
         yield stage

@@ -21,6 +21,7 @@ class Scale:
         going: Runs that are going while others are spawned.
         samples: How often each of the short times is measured.
         starts: How often the program is started.
+        shared: Runs that several processes share.
         messages: Stored ones over which the regular duties are done.
     """
 
@@ -31,6 +32,7 @@ class Scale:
     going: int
     samples: int
     starts: int
+    shared: int
     messages: int
 
 
@@ -42,6 +44,7 @@ FULL = Scale(
     going=100,
     samples=100,
     starts=7,
+    shared=200,
     messages=100_000,
 )
 

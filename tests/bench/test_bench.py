@@ -15,6 +15,7 @@ TINY = Scale(
     going=2,
     samples=2,
     starts=1,
+    shared=4,
     messages=200,
 )
 
