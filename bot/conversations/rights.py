@@ -185,14 +185,20 @@ class RightsDirectory:
             raise NotAllowedError(NOT_HERE.format(role=name))
 
     async def _admits_direct(self, user: Identity, place: Place) -> bool:
-        """Return True for a place with several readers, or a user of its direct messages."""
+        """Return True for a place with several readers, or a user of its direct messages.
+
+        Raises:
+            UnknownRoleError: The platform does not answer, and the account is of another workspace
+                than the place: of its organisation, or of another company.
+        """
         if not is_private(place) or place.platform == "terminal":
             return True
         if self.direct(place.platform) == "paired":
             return await self.pairings.is_paired(user)
-        if user.workspace not in {"", *place.workspace.split(".")}:
-            return False
-        return await self._is_present(user, place)
+        if user.workspace in {"", *place.workspace.split(".")}:
+            return await self._is_present(user, place)
+        found = await self.memberships.of(user, place, groups=False)
+        return found.present and not found.foreign
 
     async def _is_present(self, user: Identity, place: Place) -> bool:
         """Return True for an active member, and while the platform does not answer."""
@@ -213,9 +219,9 @@ class RightsDirectory:
             return "no member any more"
         if spelled(user) in access.admins:
             return ""
-        if not await self._admits_direct(user, place):
-            return "direct messages are for others"
         try:
+            if not await self._admits_direct(user, place):
+                return "direct messages are for others"
             await self._check_role(user, place)
         except UnknownRoleError:
             return ""

@@ -80,11 +80,13 @@ class Membership:
     Attributes:
         present: The user is an active member there. For a place outside of servers: of any server
             with the bot.
+        foreign: The account is of another company, with which single channels are shared.
         groups: The user's roles and user groups there, written like members in `roles.named`;
             `None` if the bot may not read them.
     """
 
     present: bool = True
+    foreign: bool = False
     groups: frozenset[str] | None = frozenset()
 
 

@@ -57,22 +57,26 @@ class SlackMembers:
         Raises:
             DeliveryError: Slack does not answer.
         """
-        if not await self._is_present(user, place):
+        _, installed = await self._sender.clients.find(place.workspace)
+        # An account of an organisation belongs to all of its workspaces.
+        own = {installed.enterprise or place.workspace, *place.workspace.split(".")}
+        foreign = user.workspace not in own
+        if not await self._is_present(user, place, foreign=foreign):
             return Membership(present=False)
         known = await self._groups_of(place.workspace) if groups else None
         if known is None:
-            return Membership(groups=None)
+            return Membership(groups=None, foreign=foreign)
         teams = place.workspace.split(".")
         mine = (group for group, members in known.items() if user.account in members)
         return Membership(
-            groups=frozenset(f"slack-group:{team}:{group}" for group in mine for team in teams)
+            groups=frozenset(f"slack-group:{team}:{group}" for group in mine for team in teams),
+            foreign=foreign,
         )
 
-    async def _is_present(self, user: Identity, place: Place) -> bool:
+    async def _is_present(self, user: Identity, place: Place, *, foreign: bool) -> bool:
         workspace = place.workspace
-        stranger = user.workspace not in workspace.split(".")
         asked = SlackUser(
-            account=user.account, home=user.workspace, workspace=workspace, stranger=stranger
+            account=user.account, home=user.workspace, workspace=workspace, stranger=foreign
         )
         if self._policy.refusal(asked, place.channel):
             return False
@@ -81,7 +85,7 @@ class SlackMembers:
             found: Json = answer.get("user") or {}
             if found.get("deleted"):
                 return False
-            if not (stranger and place.channel):
+            if not (foreign and place.channel):
                 return True
             return await self._is_in_channel(user, place)
         except RefusedError as error:

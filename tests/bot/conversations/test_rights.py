@@ -37,11 +37,18 @@ def outlet() -> FakeOutlet:
 
 
 @pytest.fixture
-def directory(outlet: FakeOutlet, clock: FakeClock, database: Database) -> Directory:
+def slack() -> FakeOutlet:
+    return FakeOutlet("slack")
+
+
+@pytest.fixture
+def directory(
+    outlet: FakeOutlet, slack: FakeOutlet, clock: FakeClock, database: Database
+) -> Directory:
     def made(roles: RolesSettings = ROLES, direct: str = "members", **access: Any) -> Any:
         return RightsDirectory(
             settings=roles,
-            memberships=Memberships({"discord": outlet}, clock),
+            memberships=Memberships({"discord": outlet, "slack": slack}, clock),
             expand=frozenset,
             access=AccessSettings(**access),
             direct=lambda _: direct,
@@ -165,12 +172,31 @@ async def test_direct_messages_are_for_members_of_a_server_with_the_bot(
 
 
 async def test_a_user_of_another_company_is_no_member_in_direct_messages(
-    directory: Directory,
+    slack: FakeOutlet, directory: Directory
 ) -> None:
     stranger, place = Identity("slack", "T20", "U20"), Place("slack", "T10", "D10")
+    slack.members[stranger, "T10"] = Membership(foreign=True)
 
     with pytest.raises(NotAllowedError, match="members of a server"):
         await directory(RolesSettings()).check(stranger, place)
+    assert await directory(RolesSettings()).lost(stranger, place)
+
+
+async def test_an_account_of_the_organisation_is_a_member_in_its_workspaces(
+    slack: FakeOutlet, clock: FakeClock, directory: Directory
+) -> None:
+    # The bot is installed in one workspace of the organisation E10.
+    user, place = Identity("slack", "E10", "U20"), Place("slack", "T10", "D10")
+    known = directory(RolesSettings())
+
+    await known.check(user, place)
+    assert not await known.lost(user, place)
+
+    slack.unreadable = DeliveryError("Slack is away.")
+    clock.advance(USABLE.total_seconds())
+    with pytest.raises(NotAllowedError, match="Try again in a minute"):
+        await known.check(user, place)
+    assert not await known.lost(user, place)
 
 
 async def test_a_code_admits_to_direct_messages_once_an_admin_confirms_it(

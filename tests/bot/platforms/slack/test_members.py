@@ -80,6 +80,24 @@ async def test_a_user_of_another_company_is_present_while_in_the_channel(
     assert not outside.present
 
 
+async def test_an_account_of_the_organisation_is_not_foreign_in_its_workspaces(
+    slack: FakeSlack,
+) -> None:
+    slack.team.enterprise = "E0FIRM"
+    async with counter(slack) as at:
+        members = SlackMembers(at.receiver.outlet.sender, at.receiver.reception)
+        user, place = at.who(at.alice), alice_of(at)[1]
+        # Of the user's own direct messages, `conversations.members` need not be asked.
+        at.general.members.discard(at.alice.id)
+
+        own = await members.membership(user, place)
+        other = await members.membership(Identity("slack", "E0OTHER", at.bob.id), place)
+
+    assert user.workspace == "E0FIRM"
+    assert (own.present, own.foreign) == (True, False)
+    assert (other.present, other.foreign) == (True, True)
+
+
 async def test_without_the_scope_no_group_is_known(at: Counter, members: SlackMembers) -> None:
     user, place = alice_of(at)
     for grant in at.fake.world.grants.values():
