@@ -33,7 +33,9 @@ from bot.events import EventBus, RunEnded, ServiceTroubled
 from bot.models.providers import Models
 from bot.platforms.base import Outlet
 from bot.rights.settings import RolesSettings
+from bot.spending.cleanup import PoolCleanup
 from bot.spending.ledger import Ledger
+from bot.spending.settings import SpendingSettings
 from bot.subagents.active import ActiveRuns, Restarts
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.cards import Cards
@@ -255,7 +257,14 @@ def duties_of(
         platforms=list(base.outlets),
         now=base.now,
     )
-    own = (worded.write_due, lost.end_lost, watch.look_at_disks, audit.seal)
+    limits = PoolCleanup(base.database, base.config.live(SpendingSettings))
+    own = (
+        worded.write_due,
+        lost.end_lost,
+        watch.look_at_disks,
+        audit.seal,
+        limits.forget_unlimited,
+    )
     return lambda: [*own, *(work for parts in base.registry.parts for work in parts.periodic)]
 
 

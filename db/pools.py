@@ -106,6 +106,17 @@ async def create(tx: Transaction, new: Sequence[NewPool]) -> None:
     await tx.execute(insert_into(tx, pools).on_conflict_do_nothing(), rows)
 
 
+async def all_ids(tx: Transaction) -> list[str]:
+    """Return the keys of all pools."""
+    return list(await tx.scalars(select(pools.c.id)))
+
+
+async def forget(tx: Transaction, ids: Sequence[str]) -> int:
+    """Delete pools from which no call in progress draws; return their number."""
+    idle = (pools.c.reserved_tokens == 0, pools.c.reserved_cost == 0)
+    return (await tx.execute(delete(pools).where(_THESE, *idle), {"b_ids": list(ids)})).rowcount
+
+
 async def reserve(tx: Transaction, reservation: Reservation) -> None:
     """Store a reservation in its pools, which are locked."""
     amounts = {"reserved_tokens": reservation.tokens, "reserved_cost": reservation.cost}

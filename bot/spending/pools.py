@@ -292,17 +292,27 @@ def pools_of(payer: Payer, role: str, settings: SpendingSettings, now: datetime)
     place = payer.place
     if not is_private(place):
         subject = f"{place.platform}:{place.workspace}:{place.channel}"
-        names = [f"{server}:{place.channel}" for server in _servers(place)]
-        names.append(f"{place.platform}:{place.channel}")
-        channel = _first(settings.channels, names, settings.channel)
-        found += _pools(Scope.CHANNEL, subject, "this channel", _periods(channel), now)
+        limits = _periods(limits_of_channel(place, settings))
+        found += _pools(Scope.CHANNEL, subject, "this channel", limits, now)
     if place.workspace:
         subject = f"{place.platform}:{place.workspace}"
-        limits = _periods(_first(settings.workspaces, _servers(place), settings.workspace))
+        limits = _periods(limits_of_workspace(place, settings))
         title = "this server" if place.platform == "discord" else "this workspace"
         found += _pools(Scope.WORKSPACE, subject, title, limits, now)
     found += _pools(Scope.BOT, "", "the whole bot", _periods(settings.bot), now)
     return sorted(found, key=lambda pool: pool.id)
+
+
+def limits_of_channel(place: Place, settings: SpendingSettings) -> PeriodLimits:
+    """Return the limits of the channel of a place."""
+    names = [f"{server}:{place.channel}" for server in _servers(place)]
+    names.append(f"{place.platform}:{place.channel}")
+    return _first(settings.channels, names, settings.channel)
+
+
+def limits_of_workspace(place: Place, settings: SpendingSettings) -> PeriodLimits:
+    """Return the limits of the server or workspace of a place."""
+    return _first(settings.workspaces, _servers(place), settings.workspace)
 
 
 def _servers(place: Place) -> list[str]:
