@@ -44,7 +44,11 @@ class Meter(Protocol):
     """Reserves an amount for each model call, and settles it with what was billed."""
 
     async def limits(self, payer: Payer | None) -> Sequence[Pool]:
-        """Return the limits that apply to a payer; without any, a call need not be reserved."""
+        """Return the limits that apply to a payer; without any, a call need not be reserved.
+
+        Raises:
+            SpendingLimitError: The limits of the payer's role are unknown.
+        """
 
     def call(
         self, payer: Payer, limits: Sequence[Pool], bounds: CallBounds, *, counted: bool

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from math import inf
@@ -34,6 +34,8 @@ from db.database import Database, Transaction, patiently
 
 #: Time after which the pool of a run may be deleted; it ended long before.
 RUN_POOLS = timedelta(days=31)
+#: Most roles of users that a process holds.
+MOST_ROLES = 10_000
 #: Most attempts at a reservation whose pools another process creates or deletes meanwhile.
 ATTEMPTS = 5
 
@@ -75,17 +77,42 @@ class Ledger:
     now: Clock
     tell: Tell
     deliver: Callable[[list[str]], None]
+    #: The last known roles of users.
+    _roles: dict[tuple[Identity, Place], str] = field(default_factory=dict)
 
     async def limits(self, payer: Payer | None) -> list[Pool]:
-        """Return the limits that apply to a payer; see `Meter`."""
+        """Return the limits that apply to a payer; see `Meter`.
+
+        Work under way goes on with the last role of its user while the platform does not answer.
+
+        Raises:
+            SpendingLimitError: The limits of the payer's role are unknown.
+        """
         if payer is None:
             return []
-        settings, role = self.settings(), ""
-        if settings.roles:
-            # While the role is unknown, the work itself is refused.
-            with suppress(NotAllowedError):
-                role = await self.role_of(payer.user, payer.place)
-        return pools_of(payer, role, settings, self.now())
+        try:
+            role = await self._role_of(payer)
+        except NotAllowedError as error:
+            known = self._roles.get((payer.user, payer.place))
+            if known is None:
+                raise SpendingLimitError(str(error)) from error
+            role = known
+        return pools_of(payer, role, self.settings(), self.now())
+
+    async def _role_of(self, payer: Payer) -> str:
+        if not self.settings().roles:
+            return ""
+        role = await self.role_of(payer.user, payer.place)
+        if len(self._roles) >= MOST_ROLES:
+            self._roles.clear()
+        self._roles[payer.user, payer.place] = role
+        return role
+
+    async def _shown_limits(self, payer: Payer) -> list[Pool]:
+        """Return the limits of a payer, without those of a role that is unknown."""
+        with suppress(SpendingLimitError):
+            return await self.limits(payer)
+        return pools_of(payer, "", self.settings(), self.now())
 
     @asynccontextmanager
     async def call(
@@ -203,11 +230,11 @@ class Ledger:
     async def states(self, payer: Payer) -> list[tuple[Pool, PoolState]]:
         """Return the limits of a payer with their use."""
         async with self.database.snapshot() as tx:
-            return await self._states(tx, payer, await self.limits(payer))
+            return await self._states(tx, payer, await self._shown_limits(payer))
 
     async def exhausted(self, tx: Transaction, payer: Payer) -> str:
         """Return the refusal of a new run whose payer has used up a limit; empty below all."""
-        limits = await self.limits(payer)
+        limits = await self._shown_limits(payer)
         states = await self._states(tx, payer, limits) if limits else []
         used = (refusal_text(*each, self.now()) for each in states if is_used_up(*each))
         return next(used, "")

@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from bot.agent.messages import Usage
 from bot.agent.usage_columns import columns
-from bot.errors import ModelRefusedError, NearLimitError, SpendingLimitError
+from bot.errors import ModelRefusedError, NearLimitError, NotAllowedError, SpendingLimitError
 from bot.values import Identity, Place
 from db import pools, tables
 from db.database import Database
@@ -204,6 +204,29 @@ async def test_nested_runs_draw_from_the_runs_that_began_them(bank: Bank, alice:
         "run||inner": 2_000,
         "run||outer": 5_000,
     }
+
+
+async def test_while_a_role_is_unknown_its_last_limits_apply_and_new_work_waits(
+    bank: Bank, alice: Identity, bob: Identity
+) -> None:
+    bank.limit(roles={"guest": {"together": {"day": {"usd": 1}}}}, bot={"day": {"usd": 9}})
+
+    async def guest(_: Identity, __: Place) -> str:
+        return "guest"
+
+    async def unknown(_: Identity, __: Place) -> str:
+        raise NotAllowedError("I cannot check your role here at the moment.")
+
+    ledger = replace(bank.ledger(), role_of=guest)
+    known = [pool.scope for pool in await ledger.limits(payer(alice))]
+    away = replace(ledger, role_of=unknown)
+
+    assert known == ["bot", "role"]
+    assert [pool.scope for pool in await away.limits(payer(alice))] == known
+    with pytest.raises(SpendingLimitError, match="cannot check your role"):
+        await away.limits(payer(bob))
+    # An admin can still see and raise what does not depend on it.
+    assert [pool.scope for pool, _ in await away.states(payer(bob))] == ["bot"]
 
 
 async def test_near_a_limit_an_estimate_does_not_suffice(bank: Bank, alice: Identity) -> None:
