@@ -257,7 +257,7 @@ def duties_of(
         platforms=list(base.outlets),
         now=base.now,
     )
-    limits = PoolCleanup(base.database, base.config.live(SpendingSettings))
+    limits = PoolCleanup(base.database, base.config.live(SpendingSettings), base.now)
     own = (
         worded.write_due,
         lost.end_lost,

@@ -106,9 +106,9 @@ async def create(tx: Transaction, new: Sequence[NewPool]) -> None:
     await tx.execute(insert_into(tx, pools).on_conflict_do_nothing(), rows)
 
 
-async def all_ids(tx: Transaction) -> list[str]:
-    """Return the keys of all pools."""
-    return list(await tx.scalars(select(pools.c.id)))
+async def of_now(tx: Transaction, now: datetime) -> list[str]:
+    """Return the keys of the pools whose periods have not ended."""
+    return list(await tx.scalars(select(pools.c.id).where(pools.c.ends_at > now)))
 
 
 async def forget(tx: Transaction, ids: Sequence[str]) -> int:

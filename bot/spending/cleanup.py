@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from bot.spending.pools import Scope, limits_of_channel, limits_of_workspace, pseudonym
 from bot.spending.settings import PeriodLimits, SpendingSettings
-from bot.values import Identity, Live, Place
+from bot.values import Clock, Identity, Live, Place
 from db import pools
 from db.database import Database
 
@@ -25,6 +25,7 @@ class PoolCleanup:
 
     database: Database
     settings: Live[SpendingSettings]
+    now: Clock
     _done: SpendingSettings | None = field(default=None)
 
     async def forget_unlimited(self) -> None:
@@ -32,7 +33,7 @@ class PoolCleanup:
         settings = self.settings()
         if settings is self._done:
             return
-        stored = await self.database.read(pools.all_ids)
+        stored = await self.database.read(pools.of_now, self.now())
         without = [each for each in stored if not is_limited(each, settings)]
         gone = 0
         for begin in range(0, len(without), BATCH):

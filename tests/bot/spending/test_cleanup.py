@@ -35,7 +35,7 @@ async def turn(stored: Stored, user: Identity, cost: int) -> None:
 async def test_a_limit_that_comes_back_counts_what_was_used_without_it(
     bank: Bank, stored: Stored, alice: Identity
 ) -> None:
-    cleanup = PoolCleanup(bank.database, lambda: bank.limits)
+    cleanup = PoolCleanup(bank.database, lambda: bank.limits, bank.clock)
     bank.limit(user={"day": {"usd": 2}}, bot={"day": {"usd": 9}})
     await turn(stored, alice, 100)
     await bank.spend(payer(alice), billed(100, 0))
@@ -56,7 +56,7 @@ async def test_a_limit_that_comes_back_counts_what_was_used_without_it(
 async def test_a_pool_is_forgotten_once_no_call_in_progress_draws_from_it(
     bank: Bank, alice: Identity
 ) -> None:
-    cleanup = PoolCleanup(bank.database, lambda: bank.limits)
+    cleanup = PoolCleanup(bank.database, lambda: bank.limits, bank.clock)
     bank.limit(bot={"day": {"usd": 9}})
     async with bank.call(payer(alice), call()) as made:
         bank.limit()
