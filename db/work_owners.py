@@ -1,4 +1,7 @@
-"""Queries on users with active work: unfinished runs, open turns and schedules."""
+"""Queries on users with active work that nobody ends yet: runs, turns at work, schedules.
+
+A queued turn is not among them: access is asked for before it begins.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +15,9 @@ from db.schedules import ALIVE
 from db.tables import schedules, subagent_runs, turns, users
 
 _OPEN = {
-    subagent_runs: subagent_runs.c.status.in_(UNFINISHED),
-    turns: turns.c.status.in_(("queued", "running")),
+    subagent_runs: subagent_runs.c.status.in_(UNFINISHED)
+    & subagent_runs.c.cancel_requested_at.is_(None),
+    turns: (turns.c.status == "running") & turns.c.stop_requested_at.is_(None),
     schedules: schedules.c.status.in_(ALIVE),
 }
 _CHANNEL = ("channel", "place_workspace", "place_channel")
@@ -26,6 +30,9 @@ class ActiveWork:
     runs: Sequence[str]
     turns: Sequence[str]
     schedules: Sequence[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.runs or self.turns or self.schedules)
 
 
 async def working(tx: Transaction, platforms: Sequence[str]) -> list[tuple[Identity, Place]]:
@@ -48,11 +55,12 @@ async def working(tx: Transaction, platforms: Sequence[str]) -> list[tuple[Ident
 
 
 async def work_of(tx: Transaction, user_id: str, place: Place) -> ActiveWork:
-    """Return the active work of a user in a channel."""
+    """Return the active work of a user in a channel, locked: of two that end it, one finds it."""
 
     async def ids(table: Table) -> list[str]:
         mine = (table.c.user_id == user_id, _OPEN[table], *is_at(table, place, *_CHANNEL))
-        return list(await tx.scalars(select(table.c.id).where(*mine)))
+        found = select(table.c.id).where(*mine).order_by(table.c.id)
+        return list(await tx.scalars(found.with_for_update()))
 
     return ActiveWork(
         runs=await ids(subagent_runs), turns=await ids(turns), schedules=await ids(schedules)

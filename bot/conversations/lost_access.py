@@ -67,6 +67,9 @@ class LostAccess:
         now, not_begun = self.now(), []
         async with self.database.transaction() as tx:
             work = await work_owners.work_of(tx, user.key, place)
+            if not work:
+                # Another process ends it.
+                return
             for run_id in work.runs:
                 run = await runs.request_cancel(tx, run_id, by=user.key, now=now)
                 if run is not None and run.status in _NOT_BEGUN:

@@ -1,5 +1,7 @@
 """The work of users ends in the places to which they have lost access."""
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,6 +127,32 @@ async def test_what_a_user_started_in_a_server_ends_when_they_leave_it_and_nothi
         rows = await tx.execute(select(audit))
         noted = [(row.user_id, row.action, row.owner_id, row.subject) for row in rows]
     assert noted == [(SYSTEM, "access lost", alice.key, "discord:70010:80010")]
+
+
+async def test_the_end_of_access_is_recorded_once_by_all_processes(
+    watch: LostAccess,
+    outlet: FakeOutlet,
+    stored: Stored,
+    clock: FakeClock,
+    database: Database,
+    alice: Identity,
+) -> None:
+    await give_work(stored, Plans(database, clock), alice, HERE)
+    # It waits for the end of a pause, for instance, and is refused when it begins.
+    waiting = await stored.turn(alice, await stored.conversation(alice))
+    async with database.transaction() as tx:
+        at = place_columns(HERE)
+        await tx.execute(turns.update().where(turns.c.id == waiting).values(**at))
+    outlet.members[alice, "70010"] = Membership(present=False)
+
+    async with asyncio.TaskGroup() as group:
+        for each in (watch, *(replace(watch) for _ in range(2))):
+            group.create_task(each.end_lost())
+    clock.advance(CHECK_EVERY.total_seconds())
+    await watch.end_lost()
+
+    async with database.snapshot() as tx:
+        assert len((await tx.execute(select(audit))).all()) == 1
 
 
 async def test_the_owners_are_checked_once_a_minute(
