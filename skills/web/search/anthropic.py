@@ -105,7 +105,7 @@ class ClaudeSearch:
         """Return the blocks of one response, and True if the provider paused it."""
         payer, meter = caller.payer, self._meter
         if meter is None or payer is None or not (limits := await meter.limits(payer)):
-            return await self._send(messages, caller.spent)
+            return await self._send(messages, caller.spent, caller.spent)
         size = estimate_tokens(json.dumps(messages)) + estimate_tokens(PROMPT) + FOUND_TOKENS
         bounds = bounds_of(
             self._prices, PROVIDER, self.model, input_tokens=size, max_output=MAX_TOKENS
@@ -118,10 +118,24 @@ class ClaudeSearch:
                 call.charge(usage, self.model)
                 caller.spent(usage)
 
-            return await self._send(messages, spent)
+            def lost(usage: Usage) -> None:
+                # The search may have been made, and its pages read: the limits count that.
+                most = replace(usage, input=usage.input + FOUND_TOKENS)
+                call.charge(self._prices.priced(most, PROVIDER, self.model, searches=1), self.model)
+                caller.spent(usage)
 
-    async def _send(self, messages: list[Json], spent: Spent) -> tuple[list[Json], bool]:
-        """Send one request, and return what `_ask` returns."""
+            return await self._send(messages, spent, lost)
+
+    async def _send(
+        self, messages: list[Json], spent: Spent, lost: Spent
+    ) -> tuple[list[Json], bool]:
+        """Send one request, and return what `_ask` returns.
+
+        Args:
+            messages: The messages.
+            spent: Called with the usage.
+            lost: Called with an estimate of the request, if the provider did not tell the usage.
+        """
         sdk = self._sdk.opened or await self._sdk.get()
         request: Json = {
             "model": self.model,
@@ -136,6 +150,9 @@ class ClaudeSearch:
         def charge(usage: Usage, searches: int = 0) -> None:
             spent(self._prices.priced(usage, PROVIDER, self.model, searches=searches))
 
+        def give_up() -> None:
+            lost(self._prices.priced(Usage(input=estimate()), PROVIDER, self.model))
+
         try:
             response = await sdk.send(written(request))
             document = json.loads(response.content)
@@ -145,15 +162,15 @@ class ClaudeSearch:
             return blocks, document.get("stop_reason") == "pause_turn"
         except asyncio.CancelledError:
             # The provider had started and may charge for the request.
-            charge(Usage(input=estimate()))
+            give_up()
             raise
         except sdk.troubles as error:
             failure = sdk.failure(error, self.model)
             if failure.charged:
-                charge(Usage(input=estimate()))
+                give_up()
             raise failure from error
         except (ValueError, *MALFORMED) as error:
-            charge(Usage(input=estimate()))
+            give_up()
             raise failures.unreadable(NAME, error) from error
 
 

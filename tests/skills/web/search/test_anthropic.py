@@ -2,8 +2,10 @@
 
 import asyncio
 import json
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from pydantic import SecretStr, ValidationError
@@ -12,11 +14,14 @@ from bot.agent.messages import Usage
 from bot.config.model import Config
 from bot.models.anthropic_client import AnthropicSettings, Claude
 from bot.models.catalog import ModelSettings
+from bot.models.metering import MeteredCall
 from bot.models.prices import Prices
 from bot.models.retrying import ConcurrencyLimit, Patience, RetrySettings
 from bot.net.settings import FetchSettings
-from bot.values import Json
-from skills.web.search.anthropic import SECONDS, ClaudeSearch, found_in
+from bot.spending.pools import CallBounds, Payer, Pool, pools_of
+from bot.spending.settings import SpendingSettings
+from bot.values import Identity, Json, Place
+from skills.web.search.anthropic import FOUND_TOKENS, SECONDS, ClaudeSearch, found_in
 from skills.web.search.base import Hit, SearchCaller, SearchError
 from skills.web.search.catalog import open_provider
 from skills.web.settings import SearchSettings
@@ -303,6 +308,41 @@ async def test_a_search_that_hangs_is_given_up_and_what_it_may_cost_is_charged()
 
     (lost,) = asked.spent
     assert 100 < lost.total < 1000
+
+
+class OneLimit:
+    """A meter that reserves what a call asks for, and notes what it was charged."""
+
+    def __init__(self) -> None:
+        self.made = MeteredCall(0)
+
+    async def limits(self, payer: Payer | None) -> list[Pool]:
+        moment = datetime(2026, 11, 27, tzinfo=UTC)
+        limits = SpendingSettings.model_validate({"bot": {"day": {"usd": 1}}})
+        return pools_of(payer, "", limits, moment) if payer else []
+
+    @asynccontextmanager
+    async def call(
+        self, payer: Payer, limits: Sequence[Pool], bounds: CallBounds, *, counted: bool
+    ) -> AsyncIterator[MeteredCall]:
+        self.made = MeteredCall(bounds.max_output)
+        yield self.made
+
+
+async def test_limits_count_the_pages_of_a_search_that_is_given_up() -> None:
+    meter, asked = OneLimit(), Asked()
+    payer = Payer(user=Identity("discord", "", "1"), place=Place("discord"), work_id="turn")
+    caller = SearchCaller(spent=asked.spent.append, payer=payer)
+    async with FakeAnthropic(in_order(Reply(fault="hang"))) as server:
+        reached = replace(claude(server.url), meter=meter)
+        async with aclosing(ClaudeSearch(reached)) as provider, asyncio.TaskGroup() as group:
+            task = group.create_task(provider.search("whales", most=1, caller=caller))
+            await server.received()
+            task.cancel()
+
+    (shown,) = asked.spent
+    assert meter.made.tokens == shown.total + FOUND_TOKENS
+    assert meter.made.cost > 10_000 + FOUND_TOKENS // 10
 
 
 async def test_stopping_a_search_closes_its_connection() -> None:
