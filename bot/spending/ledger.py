@@ -83,7 +83,7 @@ class Ledger:
     async def limits(self, payer: Payer | None) -> list[Pool]:
         """Return the limits that apply to a payer; see `Meter`.
 
-        Work under way goes on with the last role of its user while the platform does not answer.
+        While the platform does not answer, the last known role of the user of the work applies.
 
         Raises:
             SpendingLimitError: The limits of the payer's role are unknown.
