@@ -160,23 +160,26 @@ async def settle_lost(tx: Transaction, alive: Collection[str], now: datetime) ->
 async def raise_limits(
     tx: Transaction, ids: Sequence[str], *, tokens: int, cost: int, until: datetime, now: datetime
 ) -> list[PoolState]:
-    """Raise the limits of pools until a time, on top of earlier raises; return those that exist.
+    """Raise the limits of pools until a time, on top of earlier raises; return those raised.
 
-    A limit that was raised can be reached, and reported, again.
+    A pool whose period has ended is not raised. A limit that was raised can be reached, and
+    reported, again.
     """
-    before = await lock(tx, ids, now)
+    before, raised = await lock(tx, ids, now), list[str]()
     for pool in before.values():
-        await change(
+        if await change(
             tx,
             pools,
             pools.c.id == pool.id,
+            pools.c.ends_at > now,
             extra_tokens=pool.extra_tokens + tokens,
             extra_cost=pool.extra_cost + cost,
             extra_until=until,
             warned_at=None,
             exhausted_at=None,
-        )
-    return list((await read(tx, ids, now)).values())
+        ):
+            raised.append(pool.id)
+    return list((await read(tx, raised, now)).values())
 
 
 async def mark(

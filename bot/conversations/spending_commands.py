@@ -38,8 +38,8 @@ WORDS = {
     "me": Scope.USER,
 }
 NOT_RAISED = (
-    "Nothing was raised: there is no limit “{name}” here, or nothing was used of it yet. One of "
-    "which nothing is used is changed in `config.yaml`.\n{limits}"
+    "Nothing was raised: there is no limit “{name}” here, its day or month has ended, or nothing "
+    "was used of it yet. One of which nothing is used is changed in `config.yaml`.\n{limits}"
 )
 NO_LIMITS = "No spending limit applies here."
 USAGE = (

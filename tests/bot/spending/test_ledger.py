@@ -151,6 +151,23 @@ async def test_a_limit_that_was_raised_allows_more_until_its_day_ends(
     assert bank.told == [("bot", False), ("bot", True), ("bot", True)]
 
 
+async def test_a_limit_whose_period_has_ended_is_not_raised(
+    bank: Bank, alice: Identity, clock: FakeClock
+) -> None:
+    bank.limit(bot={"day": {"usd": 1}, "month": {"usd": 1}})
+    await bank.spend(payer(alice), billed(10, 0))
+    ids = [pool.id for pool, _ in await bank.ledger().states(payer(alice))]
+    clock.advance(DAY.total_seconds())
+
+    # The button of a notice is pressed on the next day.
+    async with bank.database.transaction() as tx:
+        raised = await pools.raise_limits(
+            tx, ids, tokens=0, cost=5, until=clock() + DAY, now=clock()
+        )
+
+    assert [each.id for each in raised] == [each for each in ids if "|2026-11|" in each]
+
+
 async def test_a_new_limit_counts_what_its_period_has_used_before(
     bank: Bank, alice: Identity, bob: Identity, clock: FakeClock
 ) -> None:
