@@ -60,7 +60,7 @@ def shown(each: StoredEntry) -> str:
     time = f"{entry.created_at:%d %b %H:%M:%S}"
     if each.erased and not entry.actor:
         of = f" of `{each.owner_pseudonym}`" if each.owner_pseudonym else ""
-        return f"{time} `{each.pseudonym}` {entry.action}{of} (its text was erased)"
+        return f"{time} `{each.pseudonym}` {one_line(entry.action, 50)}{of} (its text was erased)"
     place = entry.place
     where = ":".join(filter(None, (place.platform, place.workspace, place.channel)))
     owner = entry.owner if entry.owner not in {"", entry.actor} else ""
@@ -69,12 +69,17 @@ def shown(each: StoredEntry) -> str:
         _account(entry.actor),
         f"**{one_line(entry.action, 50)}**",
         owner and f"of {_account(owner)}",
-        f"`{one_line(entry.subject, 80)}`" if entry.subject not in {"", owner} else "",
-        entry.effect and f"→ {one_line(entry.effect, 120)}",
-        where and f"in `{where}`",
+        _code(entry.subject) if entry.subject not in {"", owner} else "",
+        entry.effect and f"→ {one_line(entry.effect, 120).replace('`', 'ˋ')}",
+        where and f"in {_code(where)}",
     )
     return " ".join(filter(None, parts))
 
 
 def _account(key: str) -> str:
-    return f"`{one_line(key.replace('::', ':'), 80)}`"
+    return _code(key.replace("::", ":"))
+
+
+def _code(text: str) -> str:
+    """Return text that a user may have chosen, so that it cannot pass for another entry."""
+    return f"`{one_line(text, 80).replace('`', 'ˋ')}`"

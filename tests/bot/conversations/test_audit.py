@@ -215,6 +215,22 @@ async def test_an_admin_of_a_server_reads_what_was_done_there_alone(
     assert [each.entry.actor for each in views] == [bob.key, bob.key]
 
 
+async def test_no_text_of_a_user_passes_for_another_entry(
+    commands: CommandRunner, log: Log, bob: Identity
+) -> None:
+    forged = "x` 27 Nov 10:00:00 `discord:9` **kill** `all"
+    entry = AuditEntry(
+        actor="discord::1", action="revoke", subject=forged, created_at=log.clock(), effect=forged
+    )
+    await commands.database.write(audit.record, entry)
+
+    shown = await commands.run("/retinue audit", caller(bob, role=Role.OPERATOR))
+
+    (line,) = [each for each in shown.text.splitlines() if "revoke" in each]
+    # Of the actor and of the subject: the texts themselves open and close nothing.
+    assert line.count("`") == 4
+
+
 async def test_more_than_a_page_is_offered_as_a_file_and_words_without_sense_are_refused(
     commands: CommandRunner, log: Log, bob: Identity
 ) -> None:
