@@ -13,6 +13,7 @@ from bot.conversations.access import place_named, spelled
 from bot.conversations.inbound import authorise
 from bot.conversations.rights import RightsDirectory
 from bot.errors import ConfigError, NotAllowedError
+from bot.platforms.catalog import PLATFORMS
 from bot.rights.describing import DEFAULT, RightsSources
 from bot.rights.roles import role_of
 from bot.values import Identity, Place
@@ -61,6 +62,13 @@ def sources_of(config: LiveConfig, known: Origins) -> RightsSources:
     )
 
 
+def _admin_groups(config: Config, place: Place) -> frozenset[str]:
+    """Return the roles of a platform whose members are admins of the server of a place."""
+    sections = (config.section(kind) for kind in PLATFORMS if kind.section == place.platform)
+    roles = (role for each in sections for role in getattr(each, "admin_roles", ()))
+    return frozenset(f"{place.platform}-role:{place.workspace}:{role}" for role in roles)
+
+
 def shown(
     config: Config, file: Path | None, *, place: str, account: str, groups: Sequence[str]
 ) -> str:
@@ -72,7 +80,8 @@ def shown(
     user, there = account_of(account), place_named(place)
     role = role_of(config.roles, user, there, groups)
     try:
-        rights = str(authorise(user, config.access, there))
+        admins = config.access.admins_at(there) | _admin_groups(config, there)
+        rights = str(authorise(user, config.access, there, admin=not admins.isdisjoint(groups)))
     except NotAllowedError:
         rights = "blocked"
     live = LiveConfig(config)

@@ -19,7 +19,7 @@ ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 CODE_LENGTH = 8
 #: Time in which a code can be confirmed.
 VALID_FOR = timedelta(hours=1)
-MOST_LISTED = 50
+MOST_LISTED, MOST_READ = 50, 100_000
 ASKS_FOR_PAIRING = (
     "An admin has to admit you to direct messages. Give an admin this code within an hour: "
     "`{code}`. The admin confirms it with the command pair."
@@ -96,10 +96,12 @@ async def _confirm(call: CommandCall, code: str) -> CommandReply:
 
 
 async def _list(call: CommandCall) -> CommandReply:
-    found = await call.bot.database.read(pairings.confirmed, limit=MOST_LISTED)
+    found = await call.bot.database.read(pairings.confirmed, limit=MOST_READ)
     lines = [f"- `{spelled(each.user)}`" for each in found if _may_admit(call, each.user)]
     if not lines:
         return CommandReply(text="No account is admitted by a code.")
+    if len(lines) > MOST_LISTED:
+        lines[MOST_LISTED:] = [f"- and {len(lines) - MOST_LISTED} older ones"]
     remove = f"`{call.typed('pair remove ACCOUNT')}` withdraws one."
     return CommandReply(text="\n".join(["**Admitted to direct messages**", *lines, "", remove]))
 
@@ -108,7 +110,7 @@ async def _remove(call: CommandCall, account: str) -> CommandReply:
     bot = call.bot
     async with bot.database.transaction() as tx:
         await stored.apply(tx, call.caller.command_id, bot.now())
-        found = await pairings.confirmed(tx, limit=100_000)
+        found = await pairings.confirmed(tx, limit=MOST_READ)
         meant = [each.user for each in found if spelled(each.user) == account]
         if not meant or not _may_admit(call, meant[0]):
             raise NotFoundError(f"`{one_line(account, 60)}` is not admitted by a code.")

@@ -45,6 +45,24 @@ def lines(file: Path, place: str, account: str, *groups: str) -> list[str]:
     return text.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("group", "rights"),
+    [
+        ("discord-role:70010:60010", "admin"),
+        ("discord-role:70010:60020", "admin"),
+        ("discord-role:70020:60020", "user"),
+        ("discord-role:70010:60030", "user"),
+    ],
+)
+def test_the_members_of_an_admin_role_are_shown_as_admins(
+    file: Path, group: str, rights: str
+) -> None:
+    admins = 'access: {place_admins: {"discord:70010": ["discord-role:70010:60010"]}}\n'
+    file.write_text(f"{FILE}  admin_roles: ['60020']\n{admins}")
+
+    assert lines(file, HERE, "discord:10009", group)[0].endswith(f": {rights}")
+
+
 def test_each_value_has_its_source(file: Path) -> None:
     found = lines(file, HERE, GUEST)
 

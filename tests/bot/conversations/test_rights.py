@@ -7,17 +7,21 @@ from typing import Any
 import pytest
 
 from bot.conversations.access import AccessSettings
-from bot.conversations.pairing import ALPHABET, VALID_FOR, Pairings
+from bot.conversations.pairing import ALPHABET, MOST_LISTED, VALID_FOR, Pairings
 from bot.conversations.rights import FRESH, UNREADABLE, USABLE, Memberships, RightsDirectory
 from bot.errors import DeliveryError, NotAllowedError
 from bot.platforms.reading import Membership
 from bot.rights.effective import Rights
 from bot.rights.settings import RolesSettings
-from bot.values import Identity, Place
+from bot.subagents.requests import Caller
+from bot.values import Identity, Place, Role
 from db import pairings
 from db.database import Database
 from tests.fakes.clock import FakeClock
+from tests.fakes.commands import command_runner
+from tests.fakes.office import FakeOffice, limits
 from tests.fakes.outlet import FakeOutlet
+from tests.fakes.stored import Stored
 
 #: Makes a directory.
 Directory = Callable[..., RightsDirectory]
@@ -225,6 +229,29 @@ async def test_a_code_admits_to_direct_messages_once_an_admin_confirms_it(
     assert newer.code in str(later.value)
     assert not await known.lost(ANN, DIRECT)
     await known.check(ANN, SERVER)
+
+
+async def test_an_admin_sees_every_account_of_the_workspace_that_is_admitted(
+    database: Database, clock: FakeClock
+) -> None:
+    office = FakeOffice(database, limits(), clock)
+    first = Identity("slack", "T10", "U1")
+    others = [Identity("discord", "", str(20_000 + number)) for number in range(MOST_LISTED)]
+    for number, user in enumerate((first, *others)):
+        await Stored(office.database, clock).person(user)
+        clock.advance(1)
+        async with office.database.transaction() as tx:
+            await pairings.put(tx, user, f"CODE{number}", clock())
+            await pairings.confirm(tx, f"CODE{number}", by="discord::1", now=clock())
+    admin = Caller.of_user(ANN, Role.ADMIN, Place("slack", "T10", "C1"))
+    operator = Caller.of_user(ANN, Role.OPERATOR, SERVER)
+
+    listed = await command_runner(office).run("/retinue pair", admin)
+    everyone = await command_runner(office).run("/retinue pair", operator)
+
+    assert "slack:T10:U1" in listed.text
+    assert "discord:" not in listed.text
+    assert "and 1 older ones" in everyone.text
 
 
 @pytest.mark.parametrize(
