@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 
 from bot.agent.sanitizer import one_line
 from bot.errors import BadRequestError, ToolError
@@ -48,12 +49,43 @@ def check_foreign_schema(schema: Json, *, most: int) -> None:
     if len(written) > most:
         raise ValueError(f"its schema has more than {most:,} characters")
     # Imported here: it takes 0.2 s, and most bots have no foreign schemas.
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
+    from jsonschema import Draft7Validator  # noqa: PLC0415
+    from jsonschema.exceptions import best_match  # noqa: PLC0415
 
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        raise ValueError(f"its schema is broken ({one_line(error.message)})") from None
+    check = Draft7Validator(_metaschema(), format_checker=Draft7Validator.FORMAT_CHECKER)
+    error = best_match(check.iter_errors(schema))
+    if error is not None:
+        raise ValueError(f"its schema is broken ({one_line(error.message)})")
+
+
+@cache
+def _metaschema() -> Json:
+    """Return a schema of the schemas of the 2020-12 dialect.
+
+    The official one is split into vocabularies, and a check against it takes six times as long. It
+    differs from that of draft 7 in these keywords.
+    """
+    from jsonschema import Draft7Validator  # noqa: PLC0415
+
+    found: Json = dict(Draft7Validator.META_SCHEMA)
+    one, by_name = {"$ref": "#"}, {"type": "object", "additionalProperties": {"$ref": "#"}}
+    count, text = {"type": "integer", "minimum": 0}, {"type": "string"}
+    properties = {key: each for key, each in found["properties"].items() if key != "dependencies"}
+    found["properties"] = properties | {
+        **dict.fromkeys(("items", "unevaluatedItems", "unevaluatedProperties"), one),
+        **dict.fromkeys(("$defs", "dependentSchemas"), by_name),
+        **dict.fromkeys(("minContains", "maxContains"), count),
+        **dict.fromkeys(("$anchor", "$dynamicAnchor", "$dynamicRef"), text),
+        "contentSchema": one,
+        "enum": {"type": "array"},
+        "deprecated": {"type": "boolean"},
+        "prefixItems": {"$ref": "#/definitions/schemaArray"},
+        "dependentRequired": {
+            "type": "object",
+            "additionalProperties": {"$ref": "#/definitions/stringArray"},
+        },
+    }
+    return found
 
 
 def check_schema(given: object) -> Json:

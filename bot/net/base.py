@@ -39,3 +39,19 @@ class WebResponse:
     content: bytes
     cut: bool = False
     hops: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormPart:
+    """A part of a form with files.
+
+    Attributes:
+        name: The name of the field.
+        file_name: The name of the file; empty for a field that is no file.
+        media_type: Of the content; empty for plain text.
+    """
+
+    name: str
+    content: bytes
+    file_name: str = ""
+    media_type: str = ""

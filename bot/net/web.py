@@ -1,8 +1,9 @@
 """Makes web requests: to untrusted pages, and to services that the configuration names."""
 
 import asyncio
+import io
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bot.disk import DiskReserve
 from bot.net.addresses import WEB_PORTS, Addresses, AnyAddress, PublicAddresses
-from bot.net.base import UNREACHABLE, Follows, WebError, WebResponse
+from bot.net.base import UNREACHABLE, Follows, FormPart, WebError, WebResponse
 from bot.net.bodies import ENCODINGS, MEGABYTE, BodyLimits, check_type, read_body
 from bot.net.guard import NetworkOptions, OpenClient, OtherMachines, open_guarded
 from bot.net.settings import FetchSettings
@@ -219,10 +220,18 @@ async def send_once(
     url: str,
     *,
     headers: Mapping[str, str],
-    body: bytes | None,
+    body: bytes | Sequence[FormPart] | None,
     limits: BodyLimits,
 ) -> WebResponse:
     """Send a request to a configured address, and neither repeat it nor follow a redirect.
+
+    Args:
+        open_client: Opens a client for the address.
+        method: The method.
+        url: The address, encoded.
+        headers: The headers; a form has a Content-Type of its own.
+        body: The content, or the parts of a form with files.
+        limits: The size limits of the response.
 
     Raises:
         OSError: There is no response. The text is the kind of the error: the error's own text may
@@ -239,13 +248,30 @@ async def send_once(
             async with client.request(
                 method,
                 yarl.URL(url, encoded=True),
-                data=body,
+                data=body if body is None or isinstance(body, bytes) else _form(body),
                 headers={"Accept-Encoding": ENCODINGS, **headers},
                 allow_redirects=False,
             ) as response:
                 return await _read(response, limits, ())
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise OSError(type(error).__name__) from error
+
+
+def _form(parts: Sequence[FormPart]) -> "aiohttp.FormData":
+    """Return a form with files, which is sent piece by piece."""
+    import aiohttp  # noqa: PLC0415
+
+    # As browsers do: names in UTF-8, and no quotation mark in them.
+    form = aiohttp.FormData(quote_fields=False, default_to_multipart=True)
+    for part in parts:
+        name, file_name = (text.replace('"', "%22") for text in (part.name, part.file_name))
+        form.add_field(
+            name,
+            io.BytesIO(part.content) if file_name else part.content.decode("utf-8", "replace"),
+            filename=file_name or None,
+            content_type=part.media_type or None,
+        )
+    return form
 
 
 @contextmanager

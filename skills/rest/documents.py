@@ -1,26 +1,25 @@
-"""Parses OpenAPI documents safely, and finds the base URL of their service."""
+"""Reads OpenAPI documents in a process of their own, and finds the base URL of their service."""
 
+import asyncio
 import json
+from dataclasses import asdict, replace
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-import yaml
-
-from bot.agent.documents import encodable
+from bot.agent.sanitizer import one_line
 from bot.errors import ConfigError
+from bot.isolated import run_isolated
+from bot.net.addresses import is_public
+from skills.rest.bodies import BodyKind, FormField
+from skills.rest.openapi import read
+from skills.rest.operations import Omission, OpenApiDocument, Operation, Parameter
+from skills.rest.settings import RestServiceSettings
+from skills.rest.trees import MOST_BYTES, parsed
 
-MOST_BYTES = 5 * 1024 * 1024
-DEEPEST = 100
-
-#: The fast loader, where it was built.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_OPENS = (
-    yaml.BlockMappingStartToken,
-    yaml.BlockSequenceStartToken,
-    yaml.FlowMappingStartToken,
-    yaml.FlowSequenceStartToken,
-)
-_CLOSES = (yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken)
+_SCRIPT = Path(__file__).with_name("reading.py")
+#: Limits of the process that reads a document. A YAML document of 20 MB takes 6 s of an idle CPU.
+SECONDS, CPU_SECONDS, MEGABYTES = 90.0, 60, 1_000
 
 
 def read_file(path: str) -> bytes:
@@ -29,56 +28,137 @@ def read_file(path: str) -> bytes:
         return opened.read(MOST_BYTES + 1)
 
 
-def parsed(service: str, content: bytes) -> object:
-    """Parse JSON or YAML; YAML aliases are refused, since they could expand without end.
+def described_by(
+    name: str, settings: RestServiceSettings, content: bytes
+) -> tuple[str, OpenApiDocument]:
+    """Return the base URL of a service, and its document as far as the configuration uses it.
+
+    This parses the content here: `read_apart` is for content from elsewhere.
 
     Raises:
-        ConfigError: The document is too large, or neither JSON nor YAML.
+        ConfigError: The document cannot be read, or used.
     """
-    complaint = f"The document of the REST service {service} is neither JSON nor YAML"
-    if len(content) > MOST_BYTES:
-        raise ConfigError(f"{complaint} of at most {MOST_BYTES // 1024**2} MB.")
+    return _fitted(name, settings, read(name, parsed(name, content), settings.operations))
+
+
+async def read_apart(
+    name: str, settings: RestServiceSettings, content: bytes
+) -> tuple[str, OpenApiDocument]:
+    """Return the same as `described_by`, from a process of its own.
+
+    Parsing a large document in this process would keep the event loop waiting, and a hostile one
+    could take all memory.
+
+    Raises:
+        ConfigError: The document cannot be read, or used.
+    """
+    head = json.dumps({"service": name, "wanted": settings.operations}).encode()
     try:
-        text = content.decode("utf-8-sig")
-        return encodable(json.loads(text))
-    except (UnicodeDecodeError, RecursionError):
-        raise ConfigError(f"{complaint}.") from None
-    except ValueError:
-        pass
-    try:
-        # Aliases and deep nesting could take for ever to load.
-        depth = 0
-        for token in yaml.scan(text, Loader=_LOADER):
-            if isinstance(token, yaml.AliasToken):
-                raise ConfigError(f"{complaint} without aliases. Write out what they stand for.")
-            depth += isinstance(token, _OPENS) - isinstance(token, _CLOSES)
-            if depth > DEEPEST:
-                raise ConfigError(f"{complaint}: it is nested too deeply.")
-        tree = yaml.load(text, Loader=_LOADER)  # noqa: S506 - both are safe ones
-        # YAML has dates and keys that are no texts; a schema has not.
-        return encodable(json.loads(json.dumps(tree, default=str)))
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError):
-        raise ConfigError(f"{complaint}.") from None
+        out = await run_isolated(
+            _SCRIPT,
+            given=(head, b"\n", content),
+            seconds=SECONDS,
+            megabytes=MEGABYTES,
+            cpu_seconds=CPU_SECONDS,
+        )
+    except (TimeoutError, ChildProcessError):
+        raise ConfigError(
+            f"The document of the REST service {name} takes more time or memory than I may use. "
+            "Cut it down to the operations that you need; JSON is read faster than YAML."
+        ) from None
+    document = await asyncio.to_thread(_received, out)
+    return _fitted(name, settings, document)
+
+
+def sent(document: OpenApiDocument) -> bytes:
+    """Return a document for the process that asked for it: a line of JSON for each operation."""
+    head = {
+        "servers": document.servers,
+        "omitted": [asdict(each) for each in document.omitted],
+        "unknown": document.unknown,
+    }
+    lines = (head, *(asdict(each) for each in document.operations))
+    return b"\n".join(json.dumps(each).encode() for each in lines)
+
+
+def _received(out: bytes) -> OpenApiDocument:
+    head, *lines = out.split(b"\n")
+    about = json.loads(head)
+    if "error" in about:
+        raise ConfigError(about["error"])
+    return OpenApiDocument(
+        tuple(map(_operation, lines)),
+        tuple(about["servers"]),
+        tuple(Omission(**each | {"names": tuple(each["names"])}) for each in about["omitted"]),
+        tuple(about["unknown"]),
+    )
+
+
+def _operation(line: bytes) -> Operation:
+    given = json.loads(line)
+    fields = {
+        name: FormField(**each | {"media_types": tuple(each["media_types"])})
+        for name, each in given["fields"].items()
+    }
+    parameters = tuple(Parameter(**each) for each in given["parameters"])
+    kind = BodyKind(given["body"])
+    return Operation(**given | {"fields": fields, "parameters": parameters, "body": kind})
+
+
+def _fitted(
+    name: str, settings: RestServiceSettings, document: OpenApiDocument
+) -> tuple[str, OpenApiDocument]:
+    """Return the base URL, and the document with all names that denote nothing."""
+    base = settings.base or base_of(name, settings.document or "", document.servers)
+    unknown = {*document.unknown, *settings.runs, *settings.confirm} - set(settings.requests)
+    taken = {key for each in document.operations for key in (each.id, each.address)}
+    return base, replace(document, unknown=tuple(sorted(unknown - taken)))
 
 
 def base_of(service: str, source: str, servers: tuple[str, ...]) -> str:
     """Return the base URL from the document, if the document may determine it.
 
+    A document of an address speaks for its own origin alone, and a file for public hosts.
+
     Raises:
-        ConfigError: The document names no server, or one of another origin than its own.
+        ConfigError: The document names no server, or one that it may not determine.
     """
-    remote = source.startswith(("http://", "https://"))
+    remote = is_remote(source)
     found = servers[0] if servers else ("/" if remote else "")
-    base = urljoin(source, found) if remote else found
-    parts, own = urlsplit(base), urlsplit(source)
+    setting = f"set `rest.services.{service}.base`"
+    try:
+        base = urljoin(source, found) if remote else found
+        parts, own = urlsplit(base), urlsplit(source)
+    except ValueError:
+        base, parts, own = "", urlsplit(""), urlsplit("")
     same = (parts.scheme, parts.netloc) == (own.scheme, own.netloc)
     if (
         parts.scheme not in ("http", "https")
+        or not parts.hostname
         or "{" in base
-        or parts.username
+        or set(base) & set("\\ ")
+        or not base.isprintable()
+        or parts.username is not None
         or (remote and not same)
     ):
+        raise ConfigError(f"Nothing says where the REST service {service} is: {setting}.")
+    if not remote and _is_internal(parts.hostname):
         raise ConfigError(
-            f"Nothing says where the REST service {service} is: set `rest.services.{service}.base`."
+            f"The document of the REST service {service} says that it is at "
+            f"{one_line(parts.hostname, 100)}, inside of your network. If that is right, {setting}."
         )
-    return base.partition("?")[0]
+    return base.partition("?")[0].partition("#")[0]
+
+
+def is_remote(source: str) -> bool:
+    """Return True if a document is at an address, and no file."""
+    return source.startswith(("http://", "https://"))
+
+
+def _is_internal(host: str) -> bool:
+    """Return True for an address that is not public, and for a name of this machine."""
+    try:
+        return not is_public(ip_address(host))
+    except ValueError:
+        name = host.rstrip(".").lower()
+        return name == "localhost" or name.endswith((".localhost", ".internal", ".local"))

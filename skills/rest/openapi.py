@@ -1,25 +1,52 @@
-"""Converts OpenAPI 3 documents and configured requests to operations (pure)."""
+"""Converts OpenAPI 3 documents to operations (pure)."""
 
 import hashlib
+import json
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
+from urllib.parse import quote
 
-from bot.agent.plain import clean, plain
+from bot.agent.documents import encodable
+from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
-from bot.catalog.schemas import check_foreign_schema, tool_name
+from bot.catalog.schemas import check_foreign_schema
 from bot.errors import ConfigError
 from bot.values import Json
-from skills.rest.settings import RequestSettings
+from skills.rest.bodies import Body, BodyKind, read_body
+from skills.rest.operations import (
+    BODY,
+    IN_PATH,
+    MOST_DESCRIPTION_CHARACTERS,
+    MOST_NAMED,
+    MOST_OPERATIONS,
+    Omission,
+    OpenApiDocument,
+    Operation,
+    Parameter,
+    Where,
+    leads_up,
+    name_for,
+)
+from skills.rest.schemas import DEPTHS, MOST_SCHEMA_CHARACTERS, SchemaReader, SchemaTooLongError
 
-MOST_OPERATIONS = 128
-MOST_DESCRIPTION_CHARACTERS = 2_000
-MOST_SCHEMA_CHARACTERS = 24_000
-#: Most nested references that are followed; deeper schemas accept anything.
-DEEPEST = 8
+MOST_NAME_CHARACTERS = 120
 METHODS = ("get", "head", "post", "put", "patch", "delete")
-BODY = "body"
+
+#: Most reasons for omissions that are told apart.
+MOST_REASONS = 100
+OTHER = "unusable for further reasons"
+NOT_NAMED = "not named in `operations`"
+TWICE = (
+    "another operation has the same id, or the same name for models: name it in `operations` by "
+    "method and path, or give it another `operationId`"
+)
+TOO_MANY = (
+    f"beyond the {MOST_OPERATIONS} that a service may have: name those that you need in "
+    "`operations`"
+)
 
 #: Headers that only the bot sets: they decide the destination of a request, or its sender.
 _OUR_HEADERS = frozenset(
@@ -31,78 +58,20 @@ _OUR_HEADERS = frozenset(
     )
 )
 _ODD = re.compile(r"[^a-zA-Z0-9_-]")
-_IN_PATH = re.compile(r"\{([^{}]*)\}")
-_DROPPED = frozenset(
-    (
-        *("discriminator", "xml", "example", "examples", "externalDocs", "deprecated"),
-        *("readOnly", "writeOnly", "$schema", "$id", "$anchor", "$dynamicAnchor"),
-    )
-)
-
-Where = Literal["path", "query", "header", "body"]
+#: The name of a header, by RFC 9110.
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+#: Characters that stay as they are in the path of a document; others are percent-encoded.
+_PATH_SIGNS = "/%:@!$&'()*+,;=~?"
+_BRACES = re.compile(r"(\{[^{}]*\})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """The place of an argument in a request.
+def read(service: str, tree: object, wanted: Collection[str] | None = None) -> OpenApiDocument:
+    """Return the operations of a document; unusable ones are left out, with the reason.
 
-    Attributes:
-        argument: Its name for models.
-        name: Its name for the service; empty for a whole body.
-        exploded: A list is sent as repeated parameters, an object as one parameter per key.
-        deep: An object is written as name[key].
-    """
-
-    argument: str
-    name: str
-    where: Where
-    exploded: bool = True
-    deep: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """A request that can be made.
-
-    Attributes:
-        id: Its id in the document or the configuration.
-        name: Its name for models.
-        path: Below the base, with parameters in braces.
-        schema: The schema of the arguments.
-        form: The body is sent as a form and not as JSON.
-    """
-
-    id: str
-    name: str
-    method: str
-    path: str
-    description: str
-    schema: Json
-    parameters: tuple[Parameter, ...]
-    form: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class OpenApiDocument:
-    """The content of a document.
-
-    Attributes:
-        servers: The URLs of the service.
-        problems: The parts that were left out, with the reasons.
-    """
-
-    operations: tuple[Operation, ...]
-    servers: tuple[str, ...]
-    problems: tuple[str, ...]
-
-
-def name_for(service: str, operation: str) -> str:
-    """Return the name of a tool: `rest__service__operation`, of at most 64 plain characters."""
-    return tool_name(f"rest__{service}__", operation)
-
-
-def read(service: str, tree: object) -> OpenApiDocument:
-    """Return the operations of a document; unusable ones are left out.
+    Args:
+        service: The name of the service.
+        tree: The parsed document.
+        wanted: The operations to take over, by id or by method and path; `None` for all.
 
     Raises:
         ConfigError: It is no OpenAPI 3 document.
@@ -114,112 +83,192 @@ def read(service: str, tree: object) -> OpenApiDocument:
         )
     reader = _OperationReader(service, tree)
     found: dict[str, Operation] = {}
-    problems: list[str] = []
-    paths = tree.get("paths")
-    listed = [
-        (path, method, item, item[method])
-        for path, item in (paths.items() if isinstance(paths, dict) else ())
-        if isinstance(path, str) and isinstance(item, dict)
-        for method in METHODS
-        if isinstance(item.get(method), dict)
-    ]
-    for path, method, item, operation in listed:
+    ids: set[str] = set()
+    known: set[str] = set()
+    omissions = _Omissions()
+    for source in _sources(tree):
+        address, own_id = source.address, source.id
+        names = {own_id, address}
+        known |= names
+        if wanted is not None and names.isdisjoint(wanted):
+            omissions.add(NOT_NAMED, source, chosen=True)
+            continue
+        if len(found) >= MOST_OPERATIONS:
+            omissions.add(TOO_MANY, source)
+            continue
+        if own_id in ids:
+            # Named by its address it is unmistakable, and gets a name of its own.
+            if wanted is None or address not in wanted:
+                omissions.add(TWICE, source)
+                continue
+            own_id = source.default_id
         try:
-            made = reader.operation(path, method, item, operation)
-        except (ValueError, RecursionError) as error:
-            problems.append(f"{method.upper()} {one_line(path)} is left out: {error}")
+            made = reader.operation(source, own_id)
+        except (ValueError, TypeError, RecursionError) as error:
+            text = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+            omissions.add(text, source)
             continue
         if made.name in found:
-            problems.append(f"two operations are called {made.name}; the second is left out")
-        elif len(found) >= MOST_OPERATIONS:
-            problems.append(f"there are more than {MOST_OPERATIONS} operations; name `operations`")
-            break
-        else:
-            found[made.name] = made
+            omissions.add(TWICE, source)
+            continue
+        ids.add(own_id)
+        found[made.name] = made
     servers = tree.get("servers")
-    urls = [each.get("url") for each in servers if isinstance(each, dict)] if servers else []
+    urls = (each.get("url") for each in _listed(servers) if isinstance(each, dict))
     return OpenApiDocument(
-        tuple(found.values()), tuple(url for url in urls if isinstance(url, str)), tuple(problems)
+        tuple(found.values()),
+        tuple(encodable(url) for url in urls if isinstance(url, str)),
+        omissions.all,
+        tuple(sorted(set(wanted or ()) - known)),
     )
 
 
-def by_hand(service: str, name: str, request: RequestSettings) -> Operation:
-    """Return a request of the configuration as an operation."""
-    places: dict[str, Where] = dict.fromkeys(request.query, "query")
-    places |= dict.fromkeys(_IN_PATH.findall(request.path), "path")
-    parameters = tuple(
-        Parameter(argument=each, name=each, where=places.get(each, "body"))
-        for each in request.parameters
-    )
-    schema = {
-        "type": "object",
-        "properties": dict(request.parameters),
-        "required": [each for each in request.parameters if each not in request.optional],
-        "additionalProperties": False,
-    }
-    return Operation(
-        id=name,
-        name=name_for(service, name),
-        method=request.method,
-        path=request.path,
-        description=plain(request.description, limit=MOST_DESCRIPTION_CHARACTERS),
-        schema=schema,
-        parameters=parameters,
-    )
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """An operation as it stands in the document."""
+
+    path: str
+    method: str
+    item: Json
+    operation: Json
+
+    @property
+    def address(self) -> str:
+        """The method and the path."""
+        return f"{self.method.upper()} {self.path}"
+
+    @property
+    def default_id(self) -> str:
+        """Its id if the document gives none."""
+        return f"{self.method}_{self.path.strip('/')}"
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        given = self.operation.get("operationId")
+        return str(given) if isinstance(given, str | int) and given else self.default_id
+
+    @property
+    def shown(self) -> str:
+        """The id, the method and the path, in one line."""
+        address = one_line(encodable(self.address), MOST_NAME_CHARACTERS)
+        if "operationId" not in self.operation:
+            return address
+        return f"{one_line(encodable(self.id), MOST_NAME_CHARACTERS)} ({address})"
+
+
+class _Omissions:
+    """Collects the operations that are left out, by reason."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[str, bool], list[str]] = {}
+        self._counts: Counter[tuple[str, bool]] = Counter()
+        self._left = MOST_NAMED
+
+    def add(self, reason: str, source: _Source, *, chosen: bool = False) -> None:
+        """Add an operation; `chosen` if the configuration itself leaves it out."""
+        key = reason, chosen
+        if key not in self._counts and len(self._counts) >= MOST_REASONS:
+            key = OTHER, chosen
+        self._counts[key] += 1
+        names = self._names.setdefault(key, [])
+        if self._left > 0:
+            self._left -= 1
+            names.append(source.shown)
+
+    @property
+    def all(self) -> tuple[Omission, ...]:
+        """The omissions, one for each reason."""
+        return tuple(
+            Omission(reason, tuple(self._names[reason, chosen]), count, chosen)
+            for (reason, chosen), count in self._counts.items()
+        )
+
+
+def _sources(tree: Json) -> Iterator[_Source]:
+    """Yield the operations of a document."""
+    paths = tree.get("paths")
+    for path, item in paths.items() if isinstance(paths, dict) else ():
+        for method in METHODS if isinstance(item, dict) else ():
+            if isinstance(item.get(method), dict):
+                yield _Source(path, method, item, item[method])
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 class _OperationReader:
     def __init__(self, service: str, tree: Json) -> None:
         self._service = service
-        self._tree = tree
-        self._old = str(tree["openapi"]).startswith("3.0")
+        self._schemas = SchemaReader(tree, old=str(tree["openapi"]).startswith("3.0"))
 
-    def operation(self, path: str, method: str, item: Json, operation: Json) -> Operation:
-        if not path.startswith("/"):
-            raise ValueError("its path does not begin with /")
-        operation_id = operation.get("operationId") or f"{method}_{path.strip('/')}"
+    def operation(self, source: _Source, operation_id: str) -> Operation:
+        """Return an operation, with as much of its schema as a tool may have.
+
+        Raises:
+            ValueError: It cannot be used; the text continues a sentence.
+        """
+        for deepest in DEPTHS:
+            self._schemas.begin(deepest)
+            try:
+                return self._operation(source, operation_id)
+            except SchemaTooLongError:
+                if deepest == DEPTHS[-1]:
+                    raise
+        raise AssertionError("the last depth returns or raises")
+
+    def _operation(self, source: _Source, operation_id: str) -> Operation:
+        path = _checked_path(source.path)
         parameters: list[Parameter] = []
         properties: Json = {}
         required: list[str] = []
-        sources: dict[tuple[object, object], Json] = {}
-        for part in (item, operation):
-            listed = part.get("parameters")
-            for each in map(self._resolved, listed if isinstance(listed, list) else ()):
-                # A parameter of the operation replaces the one of the path.
-                sources[(each.get("name"), each.get("in"))] = each
-        for each in sources.values():
+        for each in self._parameters(source):
             parameter = _parameter(each, taken=properties)
             if parameter is None:
                 if each.get("required") and each.get("in") != "header":
-                    shown = one_line(str(each.get("name")), 50)
+                    shown = one_line(encodable(str(each.get("name"))), 50)
                     raise ValueError(f"its parameter {shown} cannot be sent")
                 continue
             parameters.append(parameter)
             properties[parameter.argument] = self._described(each)
             if each.get("required") or parameter.where == "path":
                 required.append(parameter.argument)
-        form = self._body(operation, parameters, properties, required)
-        missing = set(_IN_PATH.findall(path)) - {p.name for p in parameters if p.where == "path"}
+        body = self._body(source.operation)
+        if body is not None:
+            if BODY in properties:
+                raise ValueError("it has a parameter called body, and a body")
+            properties[BODY] = body.schema
+            parameters.append(Parameter(argument=BODY, name="", where="body"))
+            required += [BODY] * body.required
+        missing = set(IN_PATH.findall(path)) - {p.name for p in parameters if p.where == "path"}
         if missing:
             raise ValueError(f"nothing says what {', '.join(sorted(missing))} in its path is")
-        schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
-        if required:
-            schema["required"] = required
-        check_foreign_schema(schema, most=MOST_SCHEMA_CHARACTERS)
-        text = operation.get("description") or operation.get("summary") or ""
+        text = source.operation.get("description") or source.operation.get("summary") or ""
+        method = source.method.upper()
         return Operation(
-            id=str(operation_id),
-            name=name_for(self._service, str(operation_id)),
-            method=method.upper(),
+            id=encodable(operation_id),
+            name=name_for(self._service, encodable(operation_id)),
+            method=method,
             path=path,
+            address=encodable(source.address),
             description=plain(
-                f"{text}\n({method.upper()} {path} of {self._service})".strip(),
+                f"{encodable(str(text))}\n({method} {path} of {self._service})".strip(),
                 limit=MOST_DESCRIPTION_CHARACTERS,
             ),
-            schema=schema,
+            schema=_checked_schema(properties, required),
             parameters=tuple(parameters),
-            form=form,
+            body=body.kind if body else BodyKind.JSON,
+            fields=body.fields if body else {},
         )
+
+    def _parameters(self, source: _Source) -> list[Json]:
+        found: dict[tuple[str, str], Json] = {}
+        for part in (source.item, source.operation):
+            for each in map(self._schemas.resolved, _listed(part.get("parameters"))):
+                # A parameter of the operation replaces the one of the path.
+                found[str(each.get("name")), str(each.get("in"))] = each
+        return list(found.values())
 
     def _described(self, parameter: Json) -> Json:
         schema = parameter.get("schema")
@@ -227,79 +276,46 @@ class _OperationReader:
             contents = parameter.get("content")
             first: object = next(iter(contents.values()), {}) if isinstance(contents, dict) else {}
             schema = first.get("schema", {}) if isinstance(first, dict) else {}
-        made = self._schema(schema)
+        made = self._schemas.schema(schema)
         if isinstance(parameter.get("description"), str):
-            made["description"] = plain(parameter["description"], limit=500)
+            made["description"] = plain(encodable(parameter["description"]), limit=500)
         return made
 
-    def _body(
-        self,
-        operation: Json,
-        parameters: list[Parameter],
-        properties: Json,
-        required: list[str],
-    ) -> bool:
-        """Add the body to the arguments; return True if it is a form."""
+    def _body(self, operation: Json) -> Body | None:
         if "requestBody" not in operation:
-            return False
-        body = self._resolved(operation["requestBody"])
-        contents = body.get("content")
-        kinds = contents if isinstance(contents, dict) else {}
-        media = {kind: kind.partition(";")[0].strip().lower() for kind in kinds}
-        usual = ("application/json", "*/*")
-        kind = next((k for k in kinds if media[k] in usual or media[k].endswith("+json")), None)
-        form = kind is None and "application/x-www-form-urlencoded" in kinds
-        kind = "application/x-www-form-urlencoded" if form else kind
-        if kind is None:
-            if body.get("required"):
-                raise ValueError("its body is neither JSON nor a form")
-            return False
-        if BODY in properties:
-            raise ValueError("it has a parameter called body, and a body")
-        content = kinds[kind]
-        properties[BODY] = self._schema(content.get("schema", {}) if content else {})
-        parameters.append(Parameter(argument=BODY, name="", where="body"))
-        if body.get("required"):
-            required.append(BODY)
-        return form
+            return None
+        return read_body(self._schemas.resolved(operation["requestBody"]), self._schemas)
 
-    def _resolved(self, value: object, depth: int = 0) -> Json:
-        """Return the target of a reference; only within the document."""
-        if not isinstance(value, dict):
-            raise ValueError("something in it is not what OpenAPI wants there")  # noqa: TRY004
-        reference = value.get("$ref")
-        if not isinstance(reference, str):
-            return value
-        if not reference.startswith("#/") or depth > DEEPEST:
-            raise ValueError(f"{one_line(reference)} refers to another document, or in a circle")
-        found: Any = self._tree
-        for part in reference.removeprefix("#/").split("/"):
-            key = part.replace("~1", "/").replace("~0", "~")
-            found = found.get(key) if isinstance(found, dict) else None
-        if found is None:
-            raise ValueError(f"{one_line(reference)} stands for nothing")
-        return self._resolved(found, depth + 1)
 
-    def _schema(self, value: object, depth: int = 0) -> Json:
-        """Return a JSON Schema without references, in the 2020-12 dialect."""
-        if depth > DEEPEST or not isinstance(value, dict):
-            return {}
-        source = self._resolved(value)
-        made: Json = {}
-        for key, part in source.items():
-            if key in _DROPPED or key.startswith("x-"):
-                continue
-            if key in ("properties", "patternProperties", "$defs") and isinstance(part, dict):
-                made[key] = {str(k): self._schema(each, depth + 1) for k, each in part.items()}
-            elif key in ("items", "additionalProperties", "not") and isinstance(part, dict):
-                made[key] = self._schema(part, depth + 1)
-            elif key in ("allOf", "anyOf", "oneOf", "prefixItems") and isinstance(part, list):
-                made[key] = [self._schema(each, depth + 1) for each in part]
-            else:
-                made[key] = clean(part) if isinstance(part, str) else part
-        if self._old:
-            _modernize(made)
-        return made
+def _checked_path(path: str) -> str:
+    """Return a path with unusual characters encoded.
+
+    Raises:
+        ValueError: It does not stay below the base of the service.
+    """
+    if not path.startswith("/"):
+        raise ValueError("its path does not begin with /")
+    if not path.isprintable() or set(path) & set("#\\"):
+        raise ValueError("its path has characters that no address has")
+    if leads_up(path.partition("?")[0]):
+        raise ValueError("its path leads out of the service")
+    # The names in braces are replaced as they stand.
+    pieces = _BRACES.split(path)
+    return "".join(
+        quote(each, safe=_PATH_SIGNS) if n % 2 == 0 else each for n, each in enumerate(pieces)
+    )
+
+
+def _checked_schema(properties: Json, required: list[str]) -> Json:
+    schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required:
+        schema["required"] = required
+    # Neither a model nor a service takes lone surrogates.
+    schema = encodable(schema)
+    if len(json.dumps(schema)) > MOST_SCHEMA_CHARACTERS:
+        raise SchemaTooLongError
+    check_foreign_schema(schema, most=MOST_SCHEMA_CHARACTERS)
+    return schema
 
 
 def _parameter(source: Json, taken: Mapping[str, object]) -> Parameter | None:
@@ -307,7 +323,8 @@ def _parameter(source: Json, taken: Mapping[str, object]) -> Parameter | None:
     name, where = source.get("name"), source.get("in")
     if not isinstance(name, str) or where not in ("path", "query", "header"):
         return None
-    if where == "header" and name.lower() in _OUR_HEADERS:
+    name = encodable(name)
+    if where == "header" and (name.lower() in _OUR_HEADERS or not _HEADER.fullmatch(name)):
         return None
     argument = _ODD.sub("_", name)[:50] or "value"
     if argument in taken:
@@ -322,16 +339,3 @@ def _parameter(source: Json, taken: Mapping[str, object]) -> Parameter | None:
         exploded=bool(source.get("explode", where == "query")),
         deep=source.get("style") == "deepObject",
     )
-
-
-def _modernize(schema: Json) -> None:
-    """Convert the keywords of OpenAPI 3.0 to JSON Schema, in place."""
-    for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(schema.get(bound), bool):
-            strict = schema.pop(bound)
-            if strict and limit in schema:
-                schema[bound] = schema.pop(limit)
-    if schema.pop("nullable", False) and isinstance(schema.get("type"), str):
-        schema["type"] = [schema["type"], "null"]
-        if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
-            schema["enum"] = [*schema["enum"], None]

@@ -6,14 +6,13 @@ from bot.agent.sanitizer import one_line
 from bot.errors import BotError
 from bot.run_texts import counted
 from bot.values import Sections
-from skills.rest.documents import read_file
-from skills.rest.services import described_by
+from skills.rest.documents import described_by, is_remote, read_file
+from skills.rest.omissions import problem_of
 from skills.rest.settings import RestServiceSettings, RestSettings
 
 TITLE = "REST services"
 
-
-MOST_CHARACTERS = 600
+MOST_CHARACTERS = 1_500
 
 
 def lines(config: Sections, _: Mapping[str, str]) -> Iterator[str]:
@@ -30,7 +29,7 @@ def known(name: str, settings: RestServiceSettings) -> str:
     source = settings.document
     if source is None:
         return f"{counted(len(settings.requests), 'request')} to {settings.base}"
-    if source.startswith(("http://", "https://")):
+    if is_remote(source):
         return "as its document at another place says: `python -m bot doctor` reads it"
     try:
         base, document = described_by(name, settings, read_file(source))
@@ -40,4 +39,6 @@ def known(name: str, settings: RestServiceSettings) -> str:
         return f"NOT USED: {error}"
     names = {each.name for each in document.operations}
     text = f"{counted(len(names) + len(settings.requests), 'request')} to {base}"
-    return one_line("; ".join([text, *document.problems]), MOST_CHARACTERS)
+    if problem := problem_of(document):
+        text = f"{text}; {problem}. All operations: `python -m bot rest list {name}`"
+    return one_line(text, MOST_CHARACTERS)

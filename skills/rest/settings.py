@@ -77,7 +77,9 @@ class RestServiceSettings(Settings):
     """Requests written down by hand, by name."""
 
     operations: tuple[str, ...] | None = None
-    """The operations of the document to take over; null for all."""
+    """The operations of the document to take over, by `operationId`, or by method and path;
+    null for the first 128.
+    """
 
     runs: tuple[str, ...] = ()
     """The operations that subagents may use as well; by default none."""
@@ -90,6 +92,9 @@ class RestServiceSettings(Settings):
 
     max_kilobytes: int = Field(1024, ge=1, le=20_480)
     """The most that is read."""
+
+    max_upload_kilobytes: int = Field(20_480, ge=1, le=102_400)
+    """The most that the files of one call may have together."""
 
     enabled: bool = True
     """Whether the bot uses it."""

@@ -30,7 +30,7 @@ SECRETS = {
     "DATABASE_PASSWORD": "the/password@of:mine",
     "DISCORD_TOKEN": "the-token-of-my-bot",
 }
-SUBCOMMANDS = ("mcp list", "mcp approve")
+SUBCOMMANDS = ("mcp list", "mcp approve", "rest list")
 SLOW_MODULES = ("sqlalchemy", "dbos", "anthropic", "openai", "alembic", "discord", "slack_bolt")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -388,6 +388,17 @@ mcp: {{servers: {{mail: {{command: [mail-server]}}}}}}
 
     assert result.exit_code == code
     assert said in result.output
+
+
+def test_the_operations_of_a_rest_service_are_listed(invoke: Invoke, tmp_path: Path) -> None:
+    document = tmp_path / "shop.yaml"
+    document.write_text("openapi: 3.1.0\npaths: {/a: {get: {operationId: ask}}}\n")
+    text = f"rest: {{services: {{shop: {{document: '{document}', base: 'https://shop.example'}}}}}}"
+
+    found, unknown = invoke("rest list", text, "shop"), invoke("rest list", text, "other")
+
+    assert (found.exit_code, found.output) == (0, "ask (GET /a): rest__shop__ask\n")
+    assert (unknown.exit_code, "There are: shop." in unknown.output) == (1, True)
 
 
 def test_doctor_works_beside_a_running_bot_and_names_it(invoke: Invoke, sqlite_url: str) -> None:

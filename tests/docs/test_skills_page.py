@@ -20,8 +20,8 @@ from skills.base import Tool, ToolContext, ToolOptions
 from skills.loading import GROUP, Loaded, load
 from skills.mcp.settings import McpSettings
 from skills.mcp.tools import name_for as mcp_name
-from skills.rest.openapi import by_hand
-from skills.rest.openapi import name_for as rest_name
+from skills.rest.operations import by_hand
+from skills.rest.operations import name_for as rest_name
 from skills.rest.settings import RestSettings
 from skills.services import SkillServices
 from skills.settings import OwnSkillsSettings

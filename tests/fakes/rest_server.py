@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from aiohttp import web
+from aiohttp import BodyPartReader, web
 
 from bot.values import Json
 
@@ -51,6 +51,8 @@ class FakeRest:
             case "drop":
                 assert request.transport is not None
                 request.transport.abort()
+        if request.content_type == "multipart/form-data":
+            return web.json_response(await _parts_of(request))
         return web.json_response(
             {
                 "method": request.method,
@@ -62,11 +64,24 @@ class FakeRest:
         )
 
 
+async def _parts_of(request: web.Request) -> list[Json]:
+    """Return the parts of a form: name, name of the file, type and content."""
+    found = []
+    async for part in await request.multipart():
+        assert isinstance(part, BodyPartReader)
+        kind, content = part.headers.get("Content-Type", ""), bytes(await part.read())
+        text = (
+            content.decode("utf-8", "replace") if len(content) < 1_000 else f"{len(content)} bytes"
+        )
+        found.append({"name": part.name, "file": part.filename, "type": kind, "text": text})
+    return found
+
+
 @asynccontextmanager
 async def rest_server() -> AsyncIterator[FakeRest]:
     """Run the service on a port of its own."""
     fake = FakeRest()
-    app = web.Application()
+    app = web.Application(client_max_size=100_000_000)
     app.router.add_route("*", "/{rest:.*}", fake.answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
     await runner.setup()

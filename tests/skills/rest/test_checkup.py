@@ -8,8 +8,9 @@ import pytest
 
 from bot.checks import Check, works
 from bot.config.model import Config
+from bot.errors import BadRequestError
 from bot.values import Json
-from skills.rest.checkup import checks
+from skills.rest.checkup import checks, listed
 from skills.rest.report import known
 from skills.rest.settings import RestServiceSettings, RestSettings
 from tests.fakes.rest_server import FakeRest, rest_server
@@ -67,6 +68,26 @@ async def test_documents_that_cannot_be_had_are_told(fake: FakeRest, tmp_path: P
     assert "is not to be had (503)" in refused.text
     assert "neither JSON nor YAML" in broken.text
     assert "did not answer within 0.3 seconds" in slow.text
+
+
+async def test_all_operations_are_listed_with_the_reasons(fake: FakeRest) -> None:
+    paths: Json = {f"/p{n}": {"get": {"operationId": f"op{n}"}} for n in range(130)}
+    fake.document = {"openapi": "3.1.0", "paths": paths}
+    service = {"document": f"{fake.base}/openapi.json", "base": fake.base, "requests": BY_HAND}
+    config = Config(rest=RestSettings.model_validate({"services": {"api": service}}))
+
+    everything = (await listed(config, "api")).splitlines()
+
+    assert everything[0] == "op0 (GET /p0): rest__api__op0"
+    assert everything[129].startswith("op129 (GET /p129): left out, beyond the 128")
+    assert everything[130] == "tell: written down by hand"
+    assert everything[131].startswith("left out, beyond the 128")
+    assert (await listed(config, "api", "OP129")).startswith("op129 (GET /p129): left out")
+    with pytest.raises(BadRequestError, match=r"no REST service 'shop'. There are: api\."):
+        await listed(config, "shop")
+    (check,) = await checks(config)
+    assert "op128 (GET /p128), op129 (GET /p129)" in check.text
+    assert check.text.endswith("All operations: `python -m bot rest list api`")
 
 
 def test_of_a_file_it_is_known_beforehand_whether_it_can_be_read(tmp_path: Path) -> None:

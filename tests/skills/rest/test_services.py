@@ -3,24 +3,27 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bot.errors import ToolError
-from bot.net.addresses import AnyAddress
-from bot.net.guard import open_guarded
+from bot.net.addresses import Addresses
+from bot.net.guard import NetworkOptions, open_guarded
 from bot.tasks import Tasks
 from bot.values import Json
 from skills.base import Effects, Reach, Tool
 from skills.registry import SkillRegistry
 from skills.rest import skill as rest
-from skills.rest.services import RestServices
+from skills.rest.services import RestDependencies, RestServices
 from skills.rest.settings import RestSettings
+from skills.rest.uploads import UploadReader
 from tests.fakes.around import caller
 from tests.fakes.rest_server import FakeRest, rest_server
+from tests.fakes.web import FakeResolver
 
 KEY = "canary-9f8e7d6c5b4a"
 
@@ -37,13 +40,15 @@ class Bench:
         self._stack = stack
         self.registry = SkillRegistry([])
         self.services: RestServices
+        self.open_client: Callable[[Addresses], AbstractAsyncContextManager[Any]] = open_guarded
+        self.files = UploadReader(None)
 
     async def open(self, *, ready: bool = True, **service: object) -> None:
         settings = RestSettings.model_validate({"services": {"api": service}})
         self.services = RestServices(
             settings,
             tasks=self._tasks,
-            open_client=lambda: open_guarded(AnyAddress()),
+            dependencies=RestDependencies(open_client=self.open_client, files=self.files),
             first_wait=0.01,
         )
         self.registry = SkillRegistry(rest.build(self.services))
@@ -90,9 +95,9 @@ async def test_a_request_by_hand_is_made_with_its_secrets(bench: Bench, fake: Fa
         requests={"ask": request},
     )
 
-    seen = await bench.seen("ask", city="a/../b", n=[1, "x y"])
+    seen = await bench.seen("ask", city="a/b c", n=[1, "x y"])
 
-    assert fake.asked == [f"/api/of/a%2F..%2Fb?n=1&n=x+y&key={KEY}"]
+    assert fake.asked == [f"/api/of/a%2Fb%20c?n=1&n=x+y&key={KEY}"]
     assert seen["method"] == "GET"
 
 
@@ -259,6 +264,57 @@ async def test_a_document_is_read_once_it_is_there(bench: Bench, fake: FakeRest)
     assert [tool.name for tool in bench.registry.tools_for(is_subagent=False)] == ["rest__api__ask"]
     assert "has no aks" in bench.services.services["api"].problem
     assert (await bench.seen("ask"))["path"] == "/ask"
+
+
+@pytest.mark.parametrize("base", [None, "http://shop.example:{port}"])
+async def test_a_host_that_only_a_document_names_must_be_public(
+    bench: Bench,
+    fake: FakeRest,
+    tmp_path: Path,
+    base: str | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    port = fake.base.rpartition(":")[2]
+    resolver = FakeResolver()
+    resolver.lead("shop.example", [("127.0.0.1", int(port))])
+    bench.open_client = lambda addresses: open_guarded(addresses, NetworkOptions(resolver=resolver))
+    document = {
+        "openapi": "3.1.0",
+        "servers": [{"url": f"http://shop.example:{port}"}],
+        "paths": {"/ask": {"get": {"operationId": "ask"}}},
+    }
+    (tmp_path / "shop.json").write_text(json.dumps(document))
+
+    configured = base and base.format(port=port)
+    await bench.open(document=str(tmp_path / "shop.json"), base=configured)
+
+    if configured:
+        assert (await bench.seen("ask"))["path"] == "/ask"
+        return
+    with pytest.raises(ToolError, match="cannot be reached now"):
+        await bench.call("ask")
+    assert fake.asked == []
+    assert "only public addresses are allowed: for another, set `rest.services.api.base`" in (
+        caplog.text
+    )
+
+
+async def test_every_operation_that_is_left_out_stands_in_the_log_once(
+    bench: Bench, fake: FakeRest, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths: Json = {f"/p{n}": {"get": {"operationId": f"op{n}"}} for n in range(200)}
+    paths["/c"] = {"get": {"parameters": [{"name": "c", "in": "cookie", "required": True}]}}
+    fake.document = {"openapi": "3.1.0", "paths": {"/c": paths.pop("/c"), **paths}}
+
+    await bench.open(document=f"{fake.base}/openapi.json", runs=["op0", "GET /p1"])
+
+    logged = caplog.text
+    assert [logged.count(f"op{n} (") for n in range(200)] == [0] * 128 + [1] * 72
+    assert "its parameter c cannot be sent: GET /c" in logged
+    service = bench.services.services["api"]
+    assert "GET /c; left out, beyond the 128" in service.problem
+    names = [each.name for each in bench.registry.tools_for(is_subagent=True)]
+    assert names == ["rest__api__op0", "rest__api__op1"]
 
 
 async def test_a_document_of_a_file_is_read_and_a_broken_one_told(

@@ -1,0 +1,155 @@
+"""Reads the bodies of operations: JSON, forms, and forms with files (pure)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from bot.values import Json
+from skills.rest.schemas import SchemaReader, properties_of
+
+#: What a model reads about the argument of a file.
+FILE_HINT = "Path of a file in the workspace, such as notes/today.md"
+_TEXTUAL = ("text/", "application/json", "application/xml", "application/x-www-form-urlencoded")
+
+
+class BodyKind(StrEnum):
+    """The format of a body; its value is the media type."""
+
+    JSON = "application/json"
+    FORM = "application/x-www-form-urlencoded"
+    MULTIPART = "multipart/form-data"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormField:
+    """The way in which a field of a form is sent.
+
+    Attributes:
+        is_file: Its value is the path of a file in the workspace, or a list of them.
+        media_types: Those that the service takes; for a field that is no file at most one, empty
+            for the default.
+        exploded: A list is sent as repeated fields.
+        deep: An object is written as name[key], a list as name[0].
+    """
+
+    is_file: bool = False
+    media_types: tuple[str, ...] = ()
+    exploded: bool = True
+    deep: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """The body of an operation.
+
+    Attributes:
+        schema: The schema of the argument.
+        fields: The fields of a form that differ from the default.
+    """
+
+    kind: BodyKind
+    schema: Json
+    required: bool = False
+    fields: Mapping[str, FormField] = field(default_factory=dict)
+
+
+def read_body(body: Json, reader: SchemaReader) -> Body | None:
+    """Return the body of an operation; `None` for an optional one that cannot be sent.
+
+    JSON is preferred to a form, and a form to one with files.
+
+    Raises:
+        ValueError: The body is required and cannot be sent; the text continues a sentence.
+    """
+    contents = body.get("content")
+    kinds = contents if isinstance(contents, dict) else {}
+    media = {key.partition(";")[0].strip().lower(): key for key in reversed(kinds)}
+    json_like = next((each for each in media if each.endswith("+json")), "")
+    required = bool(body.get("required"))
+    for kind, names in (
+        (BodyKind.JSON, (BodyKind.JSON, "*/*", json_like)),
+        (BodyKind.FORM, (BodyKind.FORM,)),
+        (BodyKind.MULTIPART, (BodyKind.MULTIPART,)),
+    ):
+        key = next((media[name] for name in names if name in media), None)
+        if key is None:
+            continue
+        content = kinds[key] if isinstance(kinds[key], dict) else {}
+        schema = reader.schema(content.get("schema"))
+        fields: dict[str, FormField] = {}
+        if kind is not BodyKind.JSON:
+            encoding = content.get("encoding")
+            fields = _fields(schema, encoding if isinstance(encoding, dict) else {}, reader, kind)
+        return Body(kind=kind, schema=schema, required=required, fields=fields)
+    if required:
+        raise ValueError("its body is neither JSON nor a form")
+    return None
+
+
+def _fields(
+    schema: Json, encoding: Mapping[str, Any], reader: SchemaReader, kind: BodyKind
+) -> dict[str, FormField]:
+    """Return the fields of a form, and turn the schemas of its files to those of paths."""
+    found: dict[str, FormField] = {}
+    for name, each in properties_of(schema).items():
+        if not name.isprintable():
+            raise ValueError("its form has a field whose name cannot be sent")
+        given = encoding.get(name)
+        said = given if isinstance(given, dict) else {}
+        media_types = _media_types(said.get("contentType"))
+        is_file = kind is BodyKind.MULTIPART and _is_file(each, media_types, old=reader.old)
+        if is_file:
+            _make_path(each)
+        made = FormField(
+            is_file=is_file,
+            media_types=media_types if is_file else media_types[:1],
+            exploded=bool(said.get("explode", True)),
+            deep=said.get("style") == "deepObject",
+        )
+        if made != FormField():
+            found[name] = made
+    return found
+
+
+def _media_types(given: object) -> tuple[str, ...]:
+    listed = given.split(",") if isinstance(given, str) else ()
+    names = (each.strip().lower() for each in listed)
+    return tuple(name for name in names if name.isprintable() and name.isascii() and "/" in name)
+
+
+def _is_file(schema: Json, media_types: tuple[str, ...], *, old: bool) -> bool:
+    """Return True if a field of a form holds a file, or a list of files."""
+    if isinstance(schema.get("items"), dict) and schema.get("type") in ("array", None):
+        return _is_file(schema["items"], media_types, old=old)
+    for key in ("anyOf", "oneOf", "allOf"):
+        listed = schema.get(key)
+        if isinstance(listed, list) and any(
+            isinstance(each, dict) and "type" in each and _is_file(each, (), old=old)
+            for each in listed
+        ):
+            return True
+    if schema.get("format") == "binary":
+        return True
+    if schema.get("contentMediaType") and not schema.get("contentEncoding"):
+        return not str(schema["contentMediaType"]).startswith(_TEXTUAL)
+    kinds = schema.get("type")
+    names = set(kinds) if isinstance(kinds, list) else {kinds}
+    if media_types and not any(each.startswith(_TEXTUAL) for each in media_types):
+        return names <= {"string", "null", None} and not any(
+            e.endswith("+json") for e in media_types
+        )
+    # Since 3.1 a field without a type is a sequence of bytes.
+    return not old and not media_types and not set(schema) - {"description", "title"}
+
+
+def _make_path(schema: Json) -> None:
+    """Turn the schema of a file, or of a list of files, to that of paths, in place."""
+    about = schema.get("description")
+    text = f"{about.rstrip('. ')}. {FILE_HINT}" if isinstance(about, str) and about else FILE_HINT
+    path = {"type": "string", "minLength": 1}
+    variants = [schema, *(each for key in ("anyOf", "oneOf") for each in schema.get(key) or ())]
+    many = any(isinstance(each, dict) and each.get("type") == "array" for each in variants)
+    schema.clear()
+    schema |= {"type": "array", "items": path} if many else path
+    schema["description"] = text
