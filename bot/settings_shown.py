@@ -43,6 +43,10 @@ class SettingsReport:
             known = {}
         return sources_of(self.config, known).described(role, place)
 
+    async def standing(self, user: Identity, place: Place) -> frozenset[str]:
+        """Return the rules, as they are spelled, that no longer ask a user in a place."""
+        return await self.directory.standing(user, place)
+
 
 def sources_of(config: LiveConfig, known: Origins) -> RightsSources:
     """Return the settings that rights are made of, with their sources."""

@@ -29,6 +29,11 @@ class StandingGrant:
     created_at: datetime
     expires_at: datetime
 
+    @property
+    def approver(self) -> str:
+        """The role that the rule asks; empty for the owner of the call."""
+        return self.rule.rpartition(": ")[2].partition(":")[2]
+
 
 _GRANTS = RowMapper(StandingGrant, standing_grants)
 
@@ -59,13 +64,13 @@ async def give(
         await tx.execute(standing_grants.insert(), _GRANTS.values(grant))
 
 
-async def rules_of(tx: Transaction, user_id: str, place: Place, now: datetime) -> frozenset[str]:
-    """Return the rules whose questions are answered for a user in the server of a place."""
+async def of_server(
+    tx: Transaction, user_id: str, place: Place, now: datetime
+) -> list[StandingGrant]:
+    """Return the standing grants of a user in the server of a place, oldest first."""
     here = (standing_grants.c.user_id == user_id, *is_at(standing_grants, place, *_SERVER))
-    found = await _GRANTS.find_all(
-        tx, *here, standing_grants.c.expires_at > now, order=[standing_grants.c.id]
-    )
-    return frozenset(each.rule for each in found)
+    valid = standing_grants.c.expires_at > now
+    return await _GRANTS.find_all(tx, *here, valid, order=[standing_grants.c.id])
 
 
 async def of_user(tx: Transaction, user_id: str, now: datetime) -> list[StandingGrant]:

@@ -108,6 +108,9 @@ class DescribesSettings(Protocol):
     async def lines(self, user: Identity, place: Place) -> list[str]:
         """Return lines on the rights of a user in a place, Markdown."""
 
+    async def standing(self, user: Identity, place: Place) -> frozenset[str]:
+        """Return the rules, as they are spelled, that no longer ask a user in a place."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRunner:

@@ -158,10 +158,24 @@ class RightsDirectory:
         if await self.lost(user, place):
             raise NotAllowedError(LOST)
         rights = rights_of(self.settings(), await self.role_of(user, place), place, self.expand)
-        return replace(rights, always=partial(self._standing, user, place))
+        return replace(rights, always=partial(self.standing, user, place))
 
-    async def _standing(self, user: Identity, place: Place) -> frozenset[str]:
-        return await self.database.read(standing_grants.rules_of, user.key, place, self.now())
+    async def standing(self, user: Identity, place: Place) -> frozenset[str]:
+        """Return the rules, as they are spelled, that no longer ask a user in a place.
+
+        A grant counts in its server or workspace. One by a role whose members are those of a
+        channel counts in its channel alone: in another one its giver may not have that role.
+        """
+        found = await self.database.read(standing_grants.of_server, user.key, place, self.now())
+        return frozenset(
+            each.rule
+            for each in found
+            if each.place.channel == place.channel or not self._is_of_channel(each.approver)
+        )
+
+    def _is_of_channel(self, role: str) -> bool:
+        named = self.settings().named.get(role)
+        return named is not None and any("-channel:" in each for each in named.members)
 
     async def check(self, user: Identity, place: Place) -> None:
         """Check that a user may use the bot in a place.

@@ -7,7 +7,7 @@ from bot.errors import NotAllowedError, NotFoundError
 from bot.platforms.base import CommandReply
 from bot.subagents.records import VIEW
 from bot.values import Identity, Place
-from db import audit, conversations, standing_grants
+from db import audit, conversations
 
 NOT_THERE = (
     "Only an admin of that server or workspace, or an operator, sees what applies to others there."
@@ -56,10 +56,10 @@ async def _of_others(call: CommandCall, user: Identity, place: Place) -> Command
 
 
 async def _no_longer_asked(call: CommandCall, user: Identity, place: Place) -> list[str]:
-    async with call.bot.database.snapshot() as tx:
-        always = await standing_grants.rules_of(tx, user.key, place, call.bot.now())
+    assert call.bot.report is not None
+    always = await call.bot.report.standing(user, place)
     source = f"this chat, `{call.typed('grants')}`"
-    return [f"- no longer asks: `{rule}` ({source})" for rule in always]
+    return [f"- no longer asks: `{rule}` ({source})" for rule in sorted(always)]
 
 
 def where_of(place: Place) -> str:

@@ -284,11 +284,12 @@ async def test_always_answers_the_rule_for_later_calls_until_a_date(
         (given,) = await standing_grants.of_user(tx, alice.key, desk.clock())
         elsewhere = Place("discord", "70010", "room")
         now = desk.clock()
-        here = await standing_grants.rules_of(tx, alice.key, room(alice), now)
-        there = await standing_grants.rules_of(tx, alice.key, elsewhere, now)
-        later = await standing_grants.rules_of(tx, alice.key, room(alice), until)
+        here = await standing_grants.of_server(tx, alice.key, room(alice), now)
+        there = await standing_grants.of_server(tx, alice.key, elsewhere, now)
+        later = await standing_grants.of_server(tx, alice.key, room(alice), until)
     assert (given.rule, given.granted_by, given.expires_at) == (rule, bob.key, until)
-    assert (here, there, later) == (frozenset({rule}), frozenset(), frozenset())
+    assert (here, there, later) == ([given], [], [])
+    assert given.approver == "lead"
 
 
 async def test_without_a_rule_there_is_no_always(desk: Desk, alice: Identity) -> None:

@@ -15,7 +15,7 @@ from bot.rights.effective import Rights
 from bot.rights.settings import RolesSettings
 from bot.subagents.requests import Caller
 from bot.values import Identity, Place, Role
-from db import pairings
+from db import pairings, standing_grants
 from db.database import Database
 from tests.fakes.clock import FakeClock
 from tests.fakes.commands import command_runner
@@ -229,6 +229,27 @@ async def test_a_code_admits_to_direct_messages_once_an_admin_confirms_it(
     assert newer.code in str(later.value)
     assert not await known.lost(ANN, DIRECT)
     await known.check(ANN, SERVER)
+
+
+async def test_a_grant_of_a_role_of_a_channel_counts_in_that_channel_alone(
+    clock: FakeClock, database: Database, directory: Directory
+) -> None:
+    roles = {
+        "ops": {"members": ["discord-channel:70010:80010"]},
+        "lead": {"members": [LEADS]},
+    }
+    known = directory(RolesSettings.model_validate({"named": roles}))
+    await Stored(database, clock).person(ANN)
+    rules = ["shell:git *: ask:ops", "shell:ls *: ask:lead", "mail: ask"]
+    async with database.transaction() as tx:
+        until, now = clock() + timedelta(days=1), clock()
+        await standing_grants.give(tx, ANN.key, SERVER, rules, by=ANN.key, until=until, now=now)
+
+    here = await (await known.rights(ANN, SERVER)).always()
+    there = await (await known.rights(ANN, Place("discord", "70010", "80020"))).always()
+
+    assert here == frozenset(rules)
+    assert there == frozenset(rules[1:])
 
 
 async def test_an_admin_sees_every_account_of_the_workspace_that_is_admitted(

@@ -25,6 +25,9 @@ class Report:
     async def lines(self, user: Identity, place: Place) -> list[str]:
         return [f"- asked: {user.account} in {place.workspace}:{place.channel}"]
 
+    async def standing(self, user: Identity, place: Place) -> frozenset[str]:
+        return frozenset({f"mail:{user.account}: ask"})
+
 
 @pytest.fixture
 def commands(database: Database, clock: FakeClock) -> CommandRunner:
@@ -46,6 +49,7 @@ async def test_ones_own_settings_are_shown_and_not_recorded(
     for typed in ("", f" --user discord:{alice.account}"):
         shown = await commands.run(f"/retinue settings{typed}", caller(alice, place=HALL))
         assert f"asked: {alice.account} in 7001:11" in shown.text
+        assert f"no longer asks: `mail:{alice.account}: ask`" in shown.text
         assert shown.private
 
     assert await views(commands) == []
