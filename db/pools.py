@@ -114,7 +114,10 @@ async def of_now(tx: Transaction, now: datetime) -> list[str]:
 async def forget(tx: Transaction, ids: Sequence[str]) -> int:
     """Delete pools from which no call in progress draws; return their number."""
     idle = (pools.c.reserved_tokens == 0, pools.c.reserved_cost == 0)
-    return (await tx.execute(delete(pools).where(_THESE, *idle), {"b_ids": list(ids)})).rowcount
+    found = select(pools.c.id).where(_THESE, *idle).order_by(pools.c.id).with_for_update()
+    locked = list(await tx.scalars(found, {"b_ids": list(ids)}))
+    await tx.execute(delete(pools).where(_THESE), {"b_ids": locked})
+    return len(locked)
 
 
 async def reserve(tx: Transaction, reservation: Reservation) -> None:
