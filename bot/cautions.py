@@ -40,8 +40,12 @@ def cautions(config: Config, file: Path | None, environ: Mapping[str, str]) -> l
     Raises:
         ConfigError: The file cannot be read.
     """
+    return [*remarks(file, environ), *unwise(config)]
+
+
+def unwise(config: Config) -> list[str]:
+    """Return the warnings that need no file; those about a key begin with it."""
     return [
-        *remarks(file, environ),
         *_people(config),
         *_models(config),
         *_spending(config),

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from sqlalchemy.exc import DBAPIError
 
+from bot.cautions import unwise
 from bot.config.differences import fingerprint
 from bot.config.live import LiveConfig
 from bot.config.reloading import Reload
@@ -56,7 +57,7 @@ class ConfigReports:
         now, keys = self.now(), list[str]()
         notice = AdminNotice(
             key=f"configuration {reload.content} {now.isoformat()}",
-            text="\n".join([reload.text, *problems]),
+            text="\n".join([reload.text, *problems, *self._cautions(reload)]),
         )
         try:
             async with self.database.transaction() as tx:
@@ -74,3 +75,8 @@ class ConfigReports:
         except (BotError, DBAPIError, OSError) as error:
             log.warning("The change of the configuration is not reported: %s", error)
         self.notices.deliver(keys)
+
+    def _cautions(self, reload: Reload) -> list[str]:
+        """Return the warnings about the changed keys: a name that matches nobody is no mistake."""
+        changed = tuple(each.key for each in reload.changes)
+        return [f"⚠ {each}" for each in unwise(self.current()) if each.startswith(changed)]

@@ -212,6 +212,7 @@ SEES_ITS_LINE = {
     "bot.running": ("bot.config_reports", "skills.opening"),
     "bot.serving": ("bot.running",),
     "bot.audit_reports": ("bot.accounts",),
+    "bot.config_reports": ("bot.cautions",),
     "bot.settings_shown": ("bot.accounts",),
     "bot.setup": ("bot.accounts", "bot.console", "bot.doctor"),
     "bot.doctor": ("bot.inventory",),

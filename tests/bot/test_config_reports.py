@@ -110,6 +110,21 @@ async def test_a_change_and_a_mistake_are_each_reported_by_one_process(
         ]
 
 
+async def test_a_changed_name_that_matches_nobody_is_reported_with_the_change(
+    database: Database, clock: FakeClock
+) -> None:
+    one = await Process(database, clock, "one").start()
+    blocked = AccessSettings(admins=OLD.access.admins, blocked=("slack:U01234567",))
+    await one.follow(OLD.model_copy(update={"access": blocked}), "misspelt")
+    await one.follow(NEW.model_copy(update={"access": blocked}), "something else")
+
+    first, second = await notices(database)
+    assert "⚠ access.blocked names “slack:U01234567”, which matches nobody" in first
+    # Of the operator, who was there before, there is nothing to say now.
+    assert "access.admins" not in first
+    assert "⚠" not in second
+
+
 async def test_a_dead_process_has_reported_nothing(database: Database, clock: FakeClock) -> None:
     one = await Process(database, clock, "one").start()
     await one.follow(NEW, "new")
