@@ -1,4 +1,4 @@
-"""Pins: the tools of MCP servers as they were approved, and as they are offered now."""
+"""Pins: MCP servers and their tools as they were approved, and as they are offered now."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from db.tables import mcp_pins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """A tool of a server.
+    """A tool of a server, or the server itself.
 
     Attributes:
+        tool: The name of the tool; empty for the server.
         approved_hash: The form that may be used; empty for a tool that was never approved.
         approved: The definition with that hash.
         approved_by: The approver; empty for a tool that was never approved.
@@ -43,8 +44,14 @@ _PINS = RowMapper(Pin, mcp_pins)
 
 
 async def all_of(tx: Transaction, server: str) -> list[Pin]:
-    """Return the pins of a server, by the names of the tools."""
-    return await _PINS.find_all(tx, mcp_pins.c.server == server, order=[mcp_pins.c.tool])
+    """Return the pins of a server's tools, by the names of the tools."""
+    tools = (mcp_pins.c.server == server, mcp_pins.c.tool != "")
+    return await _PINS.find_all(tx, *tools, order=[mcp_pins.c.tool])
+
+
+async def of_server(tx: Transaction, server: str) -> Pin | None:
+    """Return the pin of a server itself, without its tools; `None` if it never asked to start."""
+    return await _PINS.find_one(tx, mcp_pins.c.server == server, mcp_pins.c.tool == "")
 
 
 async def add(

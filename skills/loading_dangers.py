@@ -25,7 +25,7 @@ def dangers(
     for name in folders:
         folder = Path(name).expanduser().absolute()
         files = islice(_files_in(folder, kinds), MOST_FILES)
-        replaceable = (_writable_by_all(path) for path in files)
+        replaceable = (writable_by_all(path) for path in files)
         for path in dict.fromkeys(filter(None, replaceable)):
             yield (
                 f"{path} can be written by everyone on this machine, and {why}: chmod o-w {path}"
@@ -44,7 +44,7 @@ def _files_in(folder: Path, kinds: frozenset[str]) -> Iterator[Path]:
         yield from (path for path in chain([child], below) if path.suffix in kinds or path.is_dir())
 
 
-def _writable_by_all(path: Path) -> Path | None:
+def writable_by_all(path: Path) -> Path | None:
     """Return the file or folder that lets every user replace this one, through links; or `None`."""
     try:
         real = path.resolve(strict=True)

@@ -40,6 +40,7 @@ LINES = {
     "skills.mcp.console": 1,
     "skills.mcp.report": 3,
     "skills.mcp.skill": 3,
+    "skills.loading_dangers": 9,
     "skills.mcp.settings": 8,
     "skills.mcp.files": 8,
     "skills.mcp.tools": 8,

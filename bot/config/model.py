@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, SecretStr, create_model, model_validator
 
@@ -26,6 +26,17 @@ from bot.values import Live, Section, Settings, SkillSettings
 from db.settings import DatabaseSettings
 from skills import discovery
 from skills.settings import OwnSkillsSettings
+
+
+@runtime_checkable
+class NamesPrograms(Protocol):
+    """A section whose files name programs: no run may be able to write them."""
+
+    section: ClassVar[str]
+
+    @property
+    def trusted_files(self) -> tuple[Path, ...]:
+        """The files."""
 
 
 class LoggingSettings(Settings):
@@ -125,6 +136,28 @@ class CoreConfig(Settings):
         for need in [each.needs_claude for each in self.of_skills if each.needs_claude]:
             if not self.models.anthropic.configured:
                 raise ValueError(f"`{need}` needs `models.anthropic.api_key`")
+        return self
+
+    @model_validator(mode="after")
+    def _has_no_program_files_of_runs(self) -> Self:
+        folders = [
+            (each.section, folder.expanduser().resolve())
+            for each in self.of_skills
+            for folder in each.folders
+        ]
+        for section in self.of_skills:
+            for file in section.trusted_files if isinstance(section, NamesPrograms) else ():
+                for owner, folder in folders:
+                    # Both as they are named and with links followed: a run could replace a link.
+                    named = file.expanduser()
+                    if any(
+                        each.is_relative_to(folder) for each in (named.absolute(), named.resolve())
+                    ):
+                        raise ValueError(
+                            f"`{section.section}.files`: {file} is below `{owner}.folder`, where "
+                            "runs write files, and it names programs that the bot starts; move it "
+                            "to the folder of the configuration"
+                        )
         return self
 
     @property

@@ -164,7 +164,7 @@ mcp_pins = Table(
     "mcp_pins",
     metadata,
     Column("server", String(64), primary_key=True),
-    # The tool's name on the server.
+    # The tool's name on the server; empty for the server itself.
     Column("tool", String(200), primary_key=True),
     # Empty for a tool that was never approved.
     Column("approved_hash", String(64), nullable=False, server_default=""),

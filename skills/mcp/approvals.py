@@ -11,6 +11,7 @@ from migrations.run import opened_beside
 from skills.mcp import review
 from skills.mcp.pins import Pins
 from skills.mcp.settings import McpSettings
+from skills.mcp.starts import start_requests
 
 
 async def listed(config: Sections) -> str:
@@ -22,13 +23,24 @@ async def listed(config: Sections) -> str:
     servers = config.section(McpSettings).servers
     if not servers:
         return "There are no MCP servers: `mcp.servers` in the configuration names them."
+    requests = start_requests(servers, config.section(McpSettings).written)
     async with opened_pins(config.section(DatabaseSettings)) as pins:
         known = {name: await pins.known(name) if pins else [] for name in servers}
+        starts = [
+            pin
+            for name, request in requests.items()
+            if pins and not await pins.admits(request) and (pin := await pins.start_of(name))
+        ]
+    unstarted = {pin.server: pin for pin in starts}
     lines: list[str] = []
     for name, settings in servers.items():
         off = "" if settings.enabled else " (off: `enabled` is false)"
         lines += ["", f"{name}: {settings.shown}{off}"]
-        if not known[name]:
+        if start := unstarted.get(name):
+            lines.append(f"  The server is {review.described(start)}")
+            lines += [f"      {line}" for line in review.difference(start)]
+            lines.append(f"  To start it, and see its tools: python -m bot mcp start {name}")
+        elif not known[name]:
             lines.append("  No tool is known: no bot has been connected to it yet.")
         for pin in known[name]:
             mark, called = ("✗", review.handle(pin)) if pin.waits else ("✓", pin.tool)
@@ -40,6 +52,43 @@ async def listed(config: Sections) -> str:
                 f"  To approve what waits: python -m bot mcp approve {name} TOOL …, or --all"
             )
     return "\n".join(lines[1:])
+
+
+async def start(config: Sections, given: str, *, name: str) -> str:
+    """Approve the start of a server of a file, and return a report.
+
+    Args:
+        config: The configuration, which has been checked.
+        given: The server's name, with or without the mark of the shown form.
+        name: The name of the approver.
+
+    Raises:
+        BadRequestError: No such server waits.
+        ConfigError: The database is unusable.
+    """
+    settings, server = config.section(McpSettings), given.partition("@")[0]
+    _check_name(settings, server)
+    async with opened_pins(config.section(DatabaseSettings)) as pins:
+        pin = None
+        if pins and (request := start_requests(settings.servers, settings.written).get(server)):
+            await pins.admits(request)
+            pin = await pins.start_of(server)
+        pin = review.chosen_start(pin, given)
+        assert pins is not None
+        done = await pins.approve(server, by=Identity("terminal", "", name).key, shown=[pin])
+    if not done:
+        return f"✗ {server} has changed again this moment: look anew."
+    shown = [f"      {line}" for line in review.difference(pin)]
+    after = "A bot that runs starts it within a few seconds; then `python -m bot mcp list` shows"
+    return "\n".join([f"✓ {server} may be started:", *shown, f"{after} its tools."])
+
+
+def _check_name(settings: McpSettings, server: str) -> None:
+    if server not in settings.servers:
+        there = ", ".join(settings.servers) or "none"
+        raise BadRequestError(
+            f"There is no MCP server “{one_line(server, 40)}”. There are: {there}."
+        )
 
 
 async def approve(
@@ -58,12 +107,7 @@ async def approve(
         BadRequestError: No such server or tool can be approved; the text lists those that can.
         ConfigError: The database is unusable.
     """
-    servers = config.section(McpSettings).servers
-    if server not in servers:
-        there = ", ".join(servers) or "none"
-        raise BadRequestError(
-            f"There is no MCP server “{one_line(server, 40)}”. There are: {there}."
-        )
+    _check_name(config.section(McpSettings), server)
     if bool(tools) == everything:
         raise BadRequestError(
             "Name the tools that you approve, or write --all. `python -m bot mcp list` shows them."

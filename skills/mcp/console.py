@@ -29,6 +29,24 @@ def show(config: ConfigFile = None) -> None:
 
 
 @COMMANDS.command()
+def start(
+    server: Annotated[str, typer.Argument(help="The name of a server of `mcp.files`.")],
+    *,
+    name: Name = None,
+    config: ConfigFile = None,
+) -> None:
+    """Let a server of a file be started, so that its tools can be seen.
+
+    None of its tools is used before `approve`.
+    """
+    who = name_of(name)
+    settings = prepare(enter(config)[0], quiet=True)
+    from skills.mcp import approvals  # noqa: PLC0415
+
+    say(finish(approvals.start(settings, server, name=who), settings))
+
+
+@COMMANDS.command()
 def approve(
     server: Annotated[str, typer.Argument(help="The name of the server.")],
     tools: Annotated[

@@ -2,14 +2,15 @@
 
 import json
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from bot.agent.documents import too_deep
 from bot.agent.sanitizer import one_line
 from bot.config.interpolation import Expansion
 from bot.values import Json
+from skills.loading_dangers import writable_by_all
 
 MOST_BYTES = 256 * 1024
 DEEPEST = 10
@@ -23,8 +24,22 @@ _KNOWN = frozenset({
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 
-def read_servers(file: str, environ: Mapping[str, str]) -> tuple[dict[str, Json], list[str]]:
-    """Return the settings of the servers in a file, by name, and remarks on unused keys.
+class FileServers(NamedTuple):
+    """The servers of a file.
+
+    Attributes:
+        servers: The settings of each server, by name, with the values of variables.
+        remarks: Sentences on unused keys.
+        written: The settings as the file has them, with the names of variables.
+    """
+
+    servers: dict[str, Json]
+    remarks: list[str]
+    written: dict[str, Json]
+
+
+def read_servers(file: str, environ: Mapping[str, str]) -> FileServers:
+    """Return the servers in a file.
 
     Raises:
         ValueError: The file cannot be used; the text names it, the line, and the remedy.
@@ -42,6 +57,7 @@ def read_servers(file: str, environ: Mapping[str, str]) -> tuple[dict[str, Json]
     if not isinstance(found, dict) or too_deep(document, DEEPEST):
         raise ValueError(f"{file} has no `mcpServers` with a server for each name")
     servers: dict[str, Json] = {}
+    written: dict[str, Json] = {}
     remarks: list[str] = []
     for given, entry in found.items():
         name = _NO_NAME.sub("-", given.lower()).strip("-")
@@ -56,22 +72,24 @@ def read_servers(file: str, environ: Mapping[str, str]) -> tuple[dict[str, Json]
         is_off = entry.get("enabled") is False or entry.get("disabled") is True
         for problem in () if is_off else expansion.problems.values():
             raise ValueError(f"{where}{_line_of(text, problem)}: {problem}")
-        servers[name] = _settings(where, entry if is_off else expanded)
+        written[name] = _settings(where, entry)
+        servers[name] = dict(written[name]) if is_off else _settings(where, expanded)
         servers[name] |= {"enabled": not is_off, "review_first": True}
         remarks += _remarks(where, entry)
-    return servers, remarks
+    return FileServers(servers, remarks, written)
 
 
 def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as opened:
-            writable = stat.S_IMODE(path.stat().st_mode) & stat.S_IWOTH
             content = opened.read(MOST_BYTES + 1)
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-    if writable:
+    if replaceable := writable_by_all(path):
         # It names programs that run with the rights of the bot.
-        raise ValueError(f"{path} can be written by everyone on this machine: chmod o-w {path}")
+        raise ValueError(
+            f"{replaceable} can be written by everyone on this machine: chmod o-w {replaceable}"
+        )
     if len(content) > MOST_BYTES:
         raise ValueError(f"{path} is larger than {MOST_BYTES // 1024} KB")
     try:

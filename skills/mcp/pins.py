@@ -8,6 +8,7 @@ from db import audit, commands, mcp_pins
 from db.audit import CONSOLE, AuditEntry
 from db.database import Database
 from db.mcp_pins import Pin
+from skills.mcp.starts import StartRequest
 from skills.mcp.tools import Offer
 
 log = logging.getLogger(__name__)
@@ -68,6 +69,22 @@ class Pins:
             await mcp_pins.forget(tx, server, sorted(set(known) - set(offered)))
             return {pin.tool: pin for pin in await mcp_pins.all_of(tx, server)}
 
+    async def admits(self, request: StartRequest) -> bool:
+        """Record a request to start a server, and return True if an admin approved it."""
+        pin = await self.start_of(request.server)
+        if pin is None or pin.offered_hash != request.hash:
+            now = self._now()
+            async with self._database.transaction() as tx:
+                values = {"offered_hash": request.hash, "offered_at": now}
+                await mcp_pins.add(tx, request.server, "", request.definition, values=values)
+                await mcp_pins.offer(tx, request.server, "", request.hash, request.definition, now)
+                pin = await mcp_pins.of_server(tx, request.server)
+        return pin is not None and pin.approved_hash == request.hash
+
+    async def start_of(self, server: str) -> Pin | None:
+        """Return the pin of a server itself; `None` if it never asked to be started."""
+        return await self._database.read(mcp_pins.of_server, server)
+
     async def known(self, server: str) -> list[Pin]:
         """Return all known tools of a server, in their approved and offered forms."""
         return await self._database.read(mcp_pins.all_of, server)
@@ -87,6 +104,8 @@ class Pins:
     ) -> tuple[str, ...]:
         """Approve waiting tools, record it in the audit log, and return the names of the tools.
 
+        The pin of a server itself is approved in the same way; the name of its tool is empty.
+
         Args:
             server: The server.
             by: The key of the approver.
@@ -105,12 +124,13 @@ class Pins:
                     done.append(pin.tool)
                     entry = AuditEntry(
                         actor=by,
-                        action="mcp approve",
+                        action="mcp approve" if pin.tool else "mcp start",
                         place=place,
-                        subject=f"{server} {pin.tool}",
+                        subject=f"{server} {pin.tool}".strip(),
                         effect=f"{pin.approved_hash or 'new'} became {pin.offered_hash}",
                         created_at=now,
                     )
                     await audit.record(tx, entry)
-        log.info("%s approved %d tools of the MCP server %s", by, len(done), server)
+        what = "the start" if done == [""] else f"{len(done)} tools"
+        log.info("%s approved %s of the MCP server %s", by, what, server)
         return tuple(done)

@@ -26,10 +26,12 @@ def lines(config: Sections, environ: Mapping[str, str]) -> Iterator[str]:
         else:
             tools = "all its tools" if each.tools is None else some(each.tools, "tool", none="none")
             tools += ", after an approval" * each.review_first
+            if name in settings.written:
+                tools += "; an admin's approval starts it"
             runs = some(each.runs, "tool", none="none")
             yield f"{name}: {each.shown}; {tools}, of which subagents may use {runs}"
     for file in settings.files:
-        found, remarks = read_servers(file, environ)
+        found, remarks, _ = read_servers(file, environ)
         yield f"{file}: {counted(len(found), 'server')}"
         yield from remarks
     yield "whether they answer: `python -m bot doctor`; what waits: `python -m bot mcp list`"

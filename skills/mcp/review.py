@@ -17,8 +17,8 @@ _MARKED = re.compile(rf"(?P<tool>.+)@(?P<mark>[0-9a-f]{{{_MARK_CHARACTERS}}})")
 
 
 def handle(pin: Pin) -> str:
-    """Return the name with which to approve a tool: its own, and a mark of the shown form."""
-    return f"{pin.tool}@{pin.offered_hash[:_MARK_CHARACTERS]}"
+    """Return the name with which to approve a tool or server, with a mark of the shown form."""
+    return f"{pin.tool or pin.server}@{pin.offered_hash[:_MARK_CHARACTERS]}"
 
 
 def chosen(server: str, waiting: Sequence[Pin], wanted: Sequence[str]) -> list[Pin]:
@@ -49,6 +49,23 @@ def chosen(server: str, waiting: Sequence[Pin], wanted: Sequence[str]) -> list[P
     return list(found.values()) or list(waiting)
 
 
+def chosen_start(pin: Pin | None, given: str) -> Pin:
+    """Return the pin of the server that an admin starts.
+
+    Raises:
+        BadRequestError: It does not wait, or not in the form of its mark.
+    """
+    name = one_line(given.partition("@")[0], 40)
+    if pin is None or not pin.waits:
+        raise BadRequestError(f"The MCP server {name} does not wait for an approval.")
+    if "@" in given and handle(pin) != given:
+        raise BadRequestError(
+            f"The MCP server {name} has changed again since that was shown: look at it anew before "
+            "you start it."
+        )
+    return pin
+
+
 def difference(pin: Pin) -> list[str]:
     """Return the changes of a tool, line by line: `-` was approved, `+` is offered now."""
     if pin.approved is None:
@@ -71,4 +88,5 @@ def described(pin: Pin) -> str:
     if not pin.waits:
         return f"approved ({pin.approved_by}, {pin.approved_at:%Y-%m-%d %H:%M} UTC)"
     kind = "changed" if pin.approved_hash else "new"
-    return f"{kind} since {pin.offered_at:%Y-%m-%d %H:%M} UTC: not used until it is approved"
+    use = "used" if pin.tool else "started"
+    return f"{kind} since {pin.offered_at:%Y-%m-%d %H:%M} UTC: not {use} until it is approved"

@@ -21,6 +21,7 @@ from skills.base import Effects, Reach, Tool, ToolContext
 from skills.mcp.images import ImageTaker, Save
 from skills.mcp.pins import Pins
 from skills.mcp.settings import McpServerSettings, McpSettings
+from skills.mcp.starts import WAITS, StartRequest, start_requests
 from skills.mcp.tools import Offer, offers, result_text
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 8.0
 GRACE = 2.0
+NOT_CONNECTED = "it is not connected yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,7 @@ class McpServer:
     """One server, connected or not.
 
     Attributes:
+        request: Its request to be started, which an admin approves; `None` if it needs none.
         troubled: Called with the name and each new problem.
         problem: The reason why it is unusable in full or in part; empty when it is usable.
         waiting: The tools that wait for an admin's approval, by raw name.
@@ -89,8 +92,9 @@ class McpServer:
     environ: Mapping[str, str]
     pace: McpTimings
     save: Save | None = None
+    request: StartRequest | None = None
     troubled: Callable[[str, str], None] = lambda *_: None
-    problem: str = "it is not connected yet"
+    problem: str = NOT_CONNECTED
     waiting: tuple[str, ...] = ()
     listed: bool = False
     looked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -121,6 +125,7 @@ class McpServer:
 
     async def run(self) -> None:
         """Stay connected until cancelled."""
+        await self._approved_start()
         loop, wait = asyncio.get_running_loop(), self.pace.first_wait
         connect = await asyncio.to_thread(load_connect)
         while True:
@@ -140,6 +145,23 @@ class McpServer:
             # Jitter: many bots must not all reconnect at once.
             await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311
             wait = min(wait * 2, self.pace.longest_wait)
+
+    async def _approved_start(self) -> None:
+        """Wait until an admin has approved the server in its present form, if it needs that."""
+        while self.request is not None:
+            self._stale.clear()
+            try:
+                if await self.pins.admits(self.request):
+                    self.problem = NOT_CONNECTED
+                    return
+                await self._set_problem(WAITS)
+            except DatabaseUnreachableError as error:
+                await self._set_problem(str(error))
+            # Work does not wait for a decision that may come tomorrow.
+            self.looked.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.pace.pins_every):
+                    await self._stale.wait()
 
     async def _connect(self, connect: Connect) -> str:
         self._stale.clear()
@@ -280,9 +302,17 @@ class McpServers:
         self.pins = pins
         self._tasks = tasks
         self._pace = pace or McpTimings()
+        requests = start_requests(settings.servers, settings.written)
         self.servers: Mapping[str, McpServer] = {
             name: McpServer(
-                name, each, pins, environ=environ, pace=self._pace, save=save, troubled=troubled
+                name,
+                each,
+                pins,
+                environ=environ,
+                pace=self._pace,
+                save=save,
+                request=requests.get(name),
+                troubled=troubled,
             )
             for name, each in settings.servers.items()
             if each.enabled

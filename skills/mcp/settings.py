@@ -1,12 +1,22 @@
 """Settings of MCP servers (`mcp:`), and of the tools that users and runs may use."""
 
 import os
-from typing import Annotated, ClassVar
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, ClassVar, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SecretStr,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
-from bot.values import Settings, SkillSettings, check_runs, named
+from bot.values import Json, Settings, SkillSettings, check_runs, named
 from skills.mcp.files import read_servers
 
 _Text = Annotated[str, StringConstraints(min_length=1)]
@@ -110,30 +120,48 @@ class McpSettings(SkillSettings):
 
     files: tuple[str, ...] = ()
     """JSON files with `mcpServers`, like [.mcp.json], as Claude Code and others have them. Entries
-    of `servers` with the same name are added to theirs. None of their tools is used before an
-    admin approves it.
+    of `servers` with the same name are added to theirs. None of them is started, and none of their
+    tools is used, before an admin approves it.
     """
 
-    @model_validator(mode="before")
+    #: The entries of servers that files name, as the files have them, with those of `servers`.
+    _written: dict[str, Json] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="wrap")
     @classmethod
-    def _with_files(cls, given: object) -> object:
+    def _with_files(cls, given: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
         files = given.get("files") if isinstance(given, dict) else None
-        if not isinstance(given, dict) or not isinstance(files, list | tuple):
-            return given
-        own = given.get("servers") or {}
+        own = (given.get("servers") or {}) if isinstance(given, dict) else None
+        if not isinstance(files, list | tuple) or not isinstance(own, dict):
+            return handler(given)
+        assert isinstance(given, dict)
         servers: dict[str, object] = {}
+        written: dict[str, Json] = {}
         for file in (each for each in files if isinstance(each, str)):
-            found, _ = read_servers(file, os.environ)
-            if twice := sorted(set(servers) & set(found)):
+            found = read_servers(file, os.environ)
+            if twice := sorted(set(servers) & set(found.servers)):
                 raise ValueError(f"{file}: another file has a server {twice[0]!r} too")
-            servers |= found
-        if not isinstance(own, dict):
-            return given
+            servers |= found.servers
+            written |= found.written
         for name, entry in own.items():
             there = servers.get(name)
-            both = isinstance(there, dict) and isinstance(entry, dict)
-            servers[name] = {**there, **entry} if both else entry  # type: ignore[dict-item]
-        return {**given, "servers": servers}
+            if isinstance(there, dict) and isinstance(entry, dict):
+                servers[name], written[name] = {**there, **entry}, {**written[name], **entry}
+            else:
+                servers[name] = entry
+        settings = handler({**given, "servers": servers})
+        settings._written = written  # noqa: SLF001 - of the same class
+        return settings
+
+    @property
+    def written(self) -> Mapping[str, Json]:
+        """The servers that files name, without the values of variables: an admin starts them."""
+        return self._written
+
+    @property
+    def trusted_files(self) -> tuple[Path, ...]:
+        """The files that name programs."""
+        return tuple(Path(file) for file in self.files)
 
     @property
     def is_on(self) -> bool:

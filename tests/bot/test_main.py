@@ -30,7 +30,7 @@ SECRETS = {
     "DATABASE_PASSWORD": "the/password@of:mine",
     "DISCORD_TOKEN": "the-token-of-my-bot",
 }
-SUBCOMMANDS = ("mcp list", "mcp approve", "rest list")
+SUBCOMMANDS = ("mcp list", "mcp approve", "mcp start", "rest list")
 SLOW_MODULES = ("sqlalchemy", "dbos", "anthropic", "openai", "alembic", "discord", "slack_bolt")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -373,6 +373,7 @@ def test_migrate_makes_the_database_and_may_be_repeated(invoke: Invoke, tmp_path
         ("mcp list", [], 0, "mail: mail-server"),
         ("mcp approve", ["mail", "--all"], 1, "No tool of the MCP server mail waits"),
         ("mcp approve", ["mail"], 1, "write --all"),
+        ("mcp start", ["mail"], 1, "The MCP server mail does not wait for an approval."),
         ("mcp approve", ["mail", "send", "--as", " "], 1, "1 to 64 printable characters"),
     ],
 )

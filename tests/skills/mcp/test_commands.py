@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -36,11 +37,13 @@ def listed(**descriptions: str) -> dict[str, Offer]:
 class Desk:
     """Commands of a bot with two servers, of which one has changed two tools."""
 
-    def __init__(self, database: Database, clock: FakeClock, tasks: Tasks) -> None:
+    def __init__(
+        self, database: Database, clock: FakeClock, tasks: Tasks, settings: McpSettings = SETTINGS
+    ) -> None:
         office = FakeOffice(database, limits(), clock)
         self.pins = Pins(database, clock)
-        servers = McpServers(SETTINGS, self.pins, tasks=tasks, environ=dict(os.environ))
-        self.with_servers = command_runner(office, McpCommands(servers).command)
+        self.servers = McpServers(settings, self.pins, tasks=tasks, environ=dict(os.environ))
+        self.with_servers = command_runner(office, McpCommands(self.servers).command)
         self.without = command_runner(office)
 
     async def type(self, text: str, role: Role = Role.OPERATOR) -> CommandReply:
@@ -115,6 +118,8 @@ async def test_without_a_tool_whatever_waits_is_approved(desk: Desk) -> None:
         ("/retinue mcp approve mail sned", "No tool “sned” of mail waits"),
         ("/retinue mcp approve time", "No tool of the MCP server time waits"),
         ("/retinue mcp approve", "Usage: /retinue mcp"),
+        ("/retinue mcp start time", "The MCP server time does not wait for an approval."),
+        ("/retinue mcp start mial", "There is no MCP server “mial”. There are: mail, time."),
         ("/retinue mcp forget mail", "Usage: /retinue mcp"),
     ],
 )
@@ -146,3 +151,27 @@ async def test_a_bot_without_servers_has_no_such_command(desk: Desk) -> None:
 
     assert reply.text.startswith("There is no command /mcp.")
     assert "mcp" not in (await desk.without.run("/help", admin)).text
+
+
+async def test_a_server_of_a_file_is_shown_with_the_command_that_starts_it(
+    database: Database, clock: FakeClock, tasks: Tasks, tmp_path: Path
+) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"mail": {"command": "mail", "args": ["--read"]}}}')
+    file.chmod(0o600)
+    settings = McpSettings.model_validate({"files": [str(file)]})
+    desk = Desk(database, clock, tasks, settings)
+    request = desk.servers.servers["mail"].request
+    assert request is not None
+    assert not await desk.pins.admits(request)
+
+    shown = (await desk.type("/retinue mcp")).text
+    command = next(line for line in shown.splitlines() if "mcp start mail@" in line)
+    odd = await desk.type("/retinue mcp start mail@00000000")
+    reply = await desk.type(command.partition("`")[2].removesuffix("`"))
+
+    assert "**The server `mail`**: new since" in shown
+    assert '+     "--read"' in shown
+    assert (odd.failed, "look at it anew" in odd.text) == (True, True)
+    assert (reply.failed, reply.text.startswith("`mail` is started.")) == (False, True)
+    assert await desk.pins.admits(request)

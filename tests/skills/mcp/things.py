@@ -50,7 +50,10 @@ class Bench:
 
     async def open(self, **servers: Json) -> McpServer:
         """Connect to servers, and return the first once something came of it."""
-        settings = McpSettings.model_validate({"servers": servers})
+        return await self.open_settings(McpSettings.model_validate({"servers": servers}))
+
+    async def open_settings(self, settings: McpSettings) -> McpServer:
+        """Open the servers of settings, and return the first once something came of it."""
         self.servers = McpServers(
             settings,
             Pins(self.database, utc_now),
