@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping
 
+from bot.run_texts import counted
 from bot.values import Clock, Json, Place
 from db import audit, commands, mcp_pins
 from db.audit import CONSOLE, AuditEntry
@@ -131,6 +132,6 @@ class Pins:
                         created_at=now,
                     )
                     await audit.record(tx, entry)
-        what = "the start" if done == [""] else f"{len(done)} tools"
+        what = "the start" if done == [""] else counted(len(done), "tool")
         log.info("%s approved %s of the MCP server %s", by, what, server)
         return tuple(done)
