@@ -34,7 +34,8 @@ class SpendingNotices:
         used = f"{amounts(pool, state)} used. It resets at {pool.resets_at:%Y-%m-%d %H:%M} UTC."
         if not notice.exhausted and not pool.scope.shared:
             user, now = payer.user, self.now()
-            place = Place(user.platform, user.workspace if user.platform == "slack" else "")
+            # The account may be of an organisation, or of a company in which the bot is not.
+            place = Place(user.platform, payer.place.workspace if user.platform == "slack" else "")
             text = f"{WARN_PERCENT} % of the limit of {limit_name(pool)} is used: {used}"
             key = f"spending-{pool.period}-{pool.subject[:12]}"
             entry = outbox.NewOutboxEntry(
