@@ -54,6 +54,9 @@ def read_servers(file: str, environ: Mapping[str, str]) -> FileServers:
         raise ValueError(f"{file} is nested too deeply") from None
     known = document if isinstance(document, dict) else {}
     found = next((known[key] for key in _KEYS if key in known), None)
+    if found is None and known and all(map(_is_server, known.values())):
+        # Plugins of Claude Code have the servers without a key around them.
+        found = known
     if not isinstance(found, dict) or too_deep(document, DEEPEST):
         raise ValueError(f"{file} has no `mcpServers` with a server for each name")
     servers: dict[str, Json] = {}
@@ -77,6 +80,10 @@ def read_servers(file: str, environ: Mapping[str, str]) -> FileServers:
         servers[name] |= {"enabled": not is_off, "review_first": True}
         remarks += _remarks(where, entry)
     return FileServers(servers, remarks, written)
+
+
+def _is_server(entry: object) -> bool:
+    return isinstance(entry, dict) and bool({"command", "url"} & set(entry))
 
 
 def _text_of(path: Path) -> str:

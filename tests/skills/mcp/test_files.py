@@ -62,6 +62,21 @@ def test_programs_and_addresses_are_read_as_other_programs_write_them(
     }
 
 
+def test_a_file_of_a_plugin_has_the_servers_alone(tmp_path: Path) -> None:
+    servers = {"a": {"command": "x"}, "b": {"type": "http", "url": "https://b.example/mcp"}}
+
+    found = read_servers(save(tmp_path, servers), ENVIRON)
+
+    assert found.servers == servers_in(tmp_path, servers)
+    assert found.remarks == []
+
+
+@pytest.mark.parametrize("more", [{"c": {"name": "x"}}, {"version": 1}])
+def test_a_file_of_something_else_has_no_servers(tmp_path: Path, more: Json) -> None:
+    with pytest.raises(ValueError, match="has no `mcpServers`"):
+        read_servers(save(tmp_path, {"a": {"command": "x"}} | more), ENVIRON)
+
+
 def test_a_server_that_is_off_needs_no_variables(tmp_path: Path) -> None:
     entry = {"command": "x", "env": {"A": "${MISSING}"}}
 
