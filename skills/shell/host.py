@@ -62,6 +62,7 @@ class Host:
         folders: Folders at the top that are no links.
         configuration: Paths in /etc that are shown.
         masked: Folders of /usr that are hidden.
+        python: The Python of commands; empty for none.
     """
 
     bwrap: str
@@ -75,6 +76,7 @@ class Host:
     folders: tuple[str, ...] = ()
     configuration: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
+    python: str = ""
 
 
 def hosts(packages: Sequence[str]) -> list[Host]:
@@ -127,9 +129,19 @@ def hosts(packages: Sequence[str]) -> list[Host]:
                 if path.exists()
             ),
             masked=tuple(masked),
+            python=python_below_usr(),
         )
         for bwrap, library in bubblewraps
     ]
+
+
+def python_below_usr() -> str:
+    """Return the path of the Python that commands have; empty for none."""
+    for folder in ("/usr/local/bin", "/usr/bin"):
+        path = Path(folder, "python3")
+        if os.access(path, os.X_OK) and path.resolve().is_relative_to("/usr"):
+            return str(path)
+    return ""
 
 
 def _bubblewraps(packages: Sequence[str]) -> list[tuple[str, str | None]]:

@@ -33,6 +33,10 @@ _LOWER, _LAYER = f"{_MOUNT_POINT}/lower", f"{_MOUNT_POINT}/layer"
 UPPER = f"{_LAYER}/up"
 #: An overlay that nothing is written to needs two folders; one of them is empty.
 _NOTHING, _SKILLS = f"{_MOUNT_POINT}/nothing", f"{_MOUNT_POINT}/skills"
+_PYTHON = f"{_MOUNT_POINT}/python"
+#: The virtual environment with the Python packages, and a folder with the program `python`, which
+#: many systems have as `python3` alone.
+PYTHON, _PROGRAMS = "/run/python", "/run/bin"
 
 #: The first program inside waits for a line from the bot, which is sent once bubblewrap's first
 #: process is bound to the life of its parent; it is not bound from its start. If the bot dies
@@ -107,19 +111,22 @@ class ShownFolders:
 
     Attributes:
         skills: Holds the folders of Agent Skills, by their names; `None` for no skills.
+        python: The virtual environment with Python packages; `None` for no packages.
     """
 
     skills: Path | None = None
+    python: Path | None = None
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The arguments of the script `mounts.sh`."""
-        return (str(self.skills.absolute()) if self.skills else "",)
+        return tuple(str(each.absolute()) if each else "" for each in (self.skills, self.python))
 
     def options(self, *, is_overlay: bool) -> list[str]:
         """Return bubblewrap's options."""
         given: list[str] = []
-        for outside, inside in ((_SKILLS, IN_SANDBOX),) if self.skills else ():
+        places = ((self.skills, _SKILLS, IN_SANDBOX), (self.python, _PYTHON, PYTHON))
+        for outside, inside in ((outside, inside) for path, outside, inside in places if path):
             # The mount table names the source of a bind mount, but not that of an overlay.
             given += (
                 ["--overlay-src", _NOTHING, "--overlay-src", outside, "--ro-overlay", inside]
@@ -261,7 +268,10 @@ def options(
         shown: The folders of the bot that the command sees.
     """
     given = [*_ISOLATION, "--uid", str(ACCOUNT), "--gid", str(ACCOUNT), "--hostname", "sandbox"]
-    for name, value in _ENVIRONMENT.items():
+    path = f"{_ENVIRONMENT['PATH']}:{_PROGRAMS}"
+    if shown.python:
+        path = f"{PYTHON}/bin:{path}"
+    for name, value in (_ENVIRONMENT | {"PATH": path}).items():
         given += ["--setenv", name, value]
     # Everything that the command sees besides its workspace.
     for folder in ("/etc", "/run"):
@@ -269,6 +279,9 @@ def options(
     for path in FILES:
         given += ["--perms", "0644", "--file", str(descriptors.files[path]), path]
     given += ["--perms", "0644", "--file", str(descriptors.command), COMMAND]
+    if host.python:
+        given += ["--perms", "0755", "--dir", _PROGRAMS]
+        given += ["--symlink", host.python, f"{_PROGRAMS}/python"]
     given += ["--ro-bind", "/usr", "/usr"]
     for link, target in host.links:
         given += ["--symlink", target, link]

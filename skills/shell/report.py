@@ -7,6 +7,7 @@ from bot.agent.settings import AgentSkillsSettings
 from bot.values import Sections
 from skills.files.settings import WorkspaceSettings
 from skills.shell.host import SandboxUnavailableError, hosts
+from skills.shell.installing import state_of
 from skills.shell.settings import ShellSettings
 
 TITLE = "Shell tool"
@@ -31,6 +32,17 @@ def lines(config: Sections, _: Mapping[str, str]) -> Iterator[str]:
         f"each command: {shell.default_seconds:g} s (at most {shell.max_seconds:g}), "
         f"{shell.memory_mb} MB of memory, {shell.processes} processes, no network"
     )
+    yield packages(shell)
+
+
+def packages(shell: ShellSettings) -> str:
+    """Return a line about the Python packages, and how they differ from the configuration."""
+    found, amiss = state_of(shell)
+    if amiss:
+        return f"Python packages NOT AS CONFIGURED: {amiss}"
+    if found is None:
+        return "Python packages: those of the machine; `shell.python_packages` names further ones"
+    return f"Python packages, for Python {found.python}: {found.named}"
 
 
 def _without(config: Sections) -> Iterator[str]:

@@ -1,12 +1,33 @@
 """Settings of the shell tool and its sandbox (`shell:`)."""
 
-from typing import ClassVar
+import re
+from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from bot.values import SkillSettings
 
 MEGABYTE = 1024 * 1024
+
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?"
+_VERSION = r"(?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9.*+!_-]{1,50}"
+#: A name, extras and versions, as in `name[extra]>=1,<2`. Addresses, paths and options are refused.
+_REQUIREMENT = re.compile(
+    rf"{_NAME}\s*(?:\[\s*{_NAME}(?:\s*,\s*{_NAME}){{0,20}}\s*\])?"
+    rf"\s*(?:{_VERSION}(?:\s*,\s*{_VERSION}){{0,9}})?"
+)
+
+
+def _requirement(given: str) -> str:
+    if not _REQUIREMENT.fullmatch(given.strip()):
+        raise ValueError(
+            f"{given[:100]!r} is no package: give its name, and if you like versions, such as "
+            "pypdf or openpyxl>=3.1,<4"
+        )
+    return given.strip()
+
+
+Requirement = Annotated[str, AfterValidator(_requirement)]
 
 
 class ShellSettings(SkillSettings):
@@ -19,8 +40,13 @@ class ShellSettings(SkillSettings):
     """Offer the shell tool, where its sandbox (bubblewrap) passes its self-test."""
 
     folder: str = Field("data/shell", min_length=1)
-    """The folder of what commands see besides their workspace: copies of the folders of Agent
-    Skills, which can be made anew.
+    """The folder of what commands see besides their workspace: Python packages, and copies of the
+    folders of Agent Skills. All of it can be made anew.
+    """
+
+    python_packages: tuple[Requirement, ...] = Field((), max_length=200)
+    """Python packages that commands can import, like [pypdf, "openpyxl>=3.1"]. The command
+    `python -m bot packages install` installs them.
     """
 
     default_seconds: float = Field(60, ge=1, le=3600)
@@ -66,6 +92,11 @@ class ShellSettings(SkillSettings):
                 "default_seconds is more than max_seconds; lower one or raise the other"
             )
         return self
+
+    @property
+    def wanted_packages(self) -> tuple[str, ...]:
+        """The packages as the installer reads them, each once."""
+        return tuple(sorted({re.sub(r"\s+", "", each) for each in self.python_packages}))
 
     @property
     def is_on(self) -> bool:

@@ -20,6 +20,7 @@ from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.files.settings import WorkspaceSettings
 from skills.files.workspaces import Workspaces
 from skills.shell.host import SandboxUnavailableError
+from skills.shell.packages import hint, installed, python_folder
 from skills.shell.recipe import ShownFolders
 from skills.shell.selftest import open_sandbox
 from skills.shell.settings import ShellSettings
@@ -49,6 +50,7 @@ def build(sandbox: Sandbox, workspaces: Workspaces, copies: SkillCopies | None =
         workspaces: The files of users.
         copies: Copies of the folders of Agent Skills, which commands see; `None` for no skills.
     """
+    packages = python_folder(sandbox.settings)
     default, most = sandbox.settings.default_seconds, sandbox.settings.max_seconds
 
     async def reach_of(context: ToolContext, _: Json) -> Reach:
@@ -79,12 +81,14 @@ def build(sandbox: Sandbox, workspaces: Workspaces, copies: SkillCopies | None =
             workspace, user = workspaces.of(context), context.user.key
             async with AsyncExitStack() as stack:
                 skills = await stack.enter_async_context(copies.shown(context)) if copies else None
+                found = installed(packages)
+                python = found.environment if found else None
                 ended = await sandbox.run(
                     command,
                     workspace,
                     user=user,
                     seconds=timeout_seconds,
-                    shown=ShownFolders(skills=skills),
+                    shown=ShownFolders(skills=skills, python=python),
                 )
         except SlotsBusyError as error:
             raise ToolError(str(error)) from None
@@ -92,20 +96,28 @@ def build(sandbox: Sandbox, workspaces: Workspaces, copies: SkillCopies | None =
             raise ToolError(
                 "The sandbox did not start, and nothing was run. Try again later, or go on without."
             ) from None
-        return told(ended)
+        return told(ended, hint(ended.output, sandbox.settings, found))
+
+    def guide() -> str:
+        found = installed(packages)
+        return f"{GUIDE} Its `python` has {found.named}." if found else GUIDE
 
     return Skill(
         name="shell",
         description="Runs shell commands in a sandbox.",
         tools=(shell,),
-        guide=GUIDE,
+        guide=guide,
     )
 
 
-def told(ended: CommandResult) -> str:
+def told(ended: CommandResult, hint: str = "") -> str:
     """Return the result of a command for the model.
 
     It names the files that differ from the state in which the command left them.
+
+    Args:
+        ended: The result.
+        hint: A sentence about what the command lacked.
     """
     code, files, output = ended.code, ended.files, ended.output
     said = [f"Exit code {code}."]
@@ -128,6 +140,8 @@ def told(ended: CommandResult) -> str:
         said.append(f"Cannot be restored: {_listed(files.lost)}.")
     if files.left_out:
         said.append("Devices, pipes and sockets that it made were not kept.")
+    if hint:
+        said.append(hint)
     # Escape each part by itself: markup in the beginning must not push out the end.
     parts = [escape_for_model(part, limit=len(part) + 1) for part in (output.head, output.tail)]
     text = parts[0]

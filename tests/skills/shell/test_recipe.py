@@ -142,3 +142,23 @@ def test_folders_of_skills_are_shown_read_only_before_the_top_is_closed() -> Non
     assert " --ro-bind /mnt/skills /skills --remount-ro / " in copy
     assert "/data" not in overlay + copy
     assert "/skills" not in given()
+
+
+def test_packages_come_first_on_the_path_and_python_is_there_without_them() -> None:
+    host = replace(HOST, python="/usr/bin/python3")
+    shown = ShownFolders(python=Path("/data/shell/python/1"))
+    with_packages = options(host, ShellSettings(), DESCRIPTORS, LAYER, shown).decode().split("\0")
+    without = options(host, ShellSettings(), DESCRIPTORS, LAYER).decode().split("\0")
+
+    paths = [given[given.index("PATH") + 1] for given in (with_packages, without)]
+    assert paths[0] == f"/run/python/bin:{paths[1]}"
+    assert paths[1].startswith("/usr/local/bin:")
+    assert paths[1].endswith(":/run/bin")
+    for given in (with_packages, without):
+        at = given.index("/run/bin/python")
+        assert given[at - 2 : at] == ["--symlink", "/usr/bin/python3"]
+    at = with_packages.index("--ro-overlay")
+    assert with_packages[at - 4 : at + 2] == [
+        *("--overlay-src", "/mnt/nothing", "--overlay-src", "/mnt/python"),
+        *("--ro-overlay", "/run/python"),
+    ]

@@ -32,8 +32,8 @@ HOST = Host(bwrap="bwrap", is_root=False, machine="x86_64", around={}, within={}
 class FakeSandbox(Sandbox):
     """Runs nothing, and says what it was told to say."""
 
-    def __init__(self) -> None:
-        settings = ShellSettings(default_seconds=20, max_seconds=90)
+    def __init__(self, folder: Path) -> None:
+        settings = ShellSettings(folder=str(folder), default_seconds=20, max_seconds=90)
         super().__init__(HOST, settings, ThreadPoolExecutor(1))
         self.runs: list[tuple[str, str, float | None]] = []
         self.answer: CommandResult | NotStartedError | SlotsBusyError = CommandResult(
@@ -56,8 +56,8 @@ class FakeSandbox(Sandbox):
 
 
 @pytest.fixture
-def sandbox() -> FakeSandbox:
-    return FakeSandbox()
+def sandbox(tmp_path: Path) -> FakeSandbox:
+    return FakeSandbox(tmp_path / "shell")
 
 
 @pytest.fixture
@@ -154,6 +154,19 @@ async def test_a_command_without_a_free_slot_is_refused_and_the_agent_is_told_wh
 
     with pytest.raises(ToolError, match="Nothing was run: all command slots are in use"):
         await caller.call("shell", command="ls")
+
+
+async def test_a_missing_module_is_told_with_the_remedy(
+    sandbox: FakeSandbox, caller: Caller
+) -> None:
+    sandbox.answer = CommandResult(
+        1, CommandOutput("ModuleNotFoundError: No module named 'docx'\n")
+    )
+
+    answer = await caller.call("shell", command="python x.py")
+
+    assert answer.startswith("Exit code 1. Python has no module `docx` here.")
+    assert "run `python -m bot packages install`" in answer
 
 
 def test_an_exit_code_is_told_with_or_without_output() -> None:

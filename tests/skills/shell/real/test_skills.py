@@ -1,5 +1,6 @@
 """The folders of Agent Skills inside of the sandbox: scripts run, and nothing can be changed."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,8 +10,11 @@ import pytest
 
 from bot.agent.settings import AgentSkillsSettings
 from bot.catalog.skills import SkillCatalog
+from bot.config.model import Config
 from bot.rights.settings import RolesSettings
-from bot.values import RunStatus
+from bot.values import RunStatus, utc_now
+from skills.shell.checkup import checks
+from skills.shell.installing import install, python_version
 from skills.shell.recipe import ShownFolders
 from skills.shell.settings import ShellSettings
 from skills.shell.shell import Sandbox
@@ -18,6 +22,7 @@ from skills.shell.skill_copies import SkillCopies, own_folder
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.calls import context_of
 from tests.skills.shell.real.conftest import workspace_of
+from tests.skills.shell.wheels import put_wheel
 from tests.stories.farm import Cast, Work, farm
 from tests.stories.stage import call, calls
 
@@ -142,6 +147,87 @@ async def test_skills_that_the_caller_may_not_use_and_places_outside_are_not_the
     if inside.sandbox.is_overlay:
         assert str(tmp_path) not in text
     assert str(source) not in text
+
+
+# -- Python packages -------------------------------------------------------------------------------
+
+
+@dataclass
+class WithPackages:
+    """Runs commands that see an installed package."""
+
+    sandbox: Sandbox
+    environment: Path
+    folder: Path
+
+    async def run(self, command: str) -> tuple[int, str]:
+        shown = ShownFolders(python=self.environment)
+        workspace = workspace_of(self.folder)
+        ended = await self.sandbox.run(command, workspace, seconds=15, shown=shown)
+        return ended.code, ended.output.head
+
+
+@pytest.fixture
+def packaged(roomy: Sandbox, folder: Path, tmp_path: Path) -> WithPackages:
+    put_wheel(tmp_path / "wheels", "hens")
+    settings = ShellSettings(folder=str(tmp_path / "of-the-bot"), python_packages=("hens",))
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+    environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "wheels")}
+    found = install(settings, roomy.host.python, environ, now=utc_now())
+    assert found is not None
+    for path in found.environment.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o777)
+    return WithPackages(roomy, found.environment, folder)
+
+
+async def test_python_imports_the_packages_and_their_programs_run(packaged: WithPackages) -> None:
+    code, text = await packaged.run(
+        "python -c 'import hens; print(hens.VERSION, hens.__file__)'; hens; "
+        "python3 -c 'import hens; print(hens.VERSION)'; python -c 'import json, sqlite3'"
+    )
+
+    lib = f"/run/python/lib/python{python_version(packaged.sandbox.host.python)}"
+    assert (code, text.splitlines()) == (
+        0,
+        [f"1.0 {lib}/site-packages/hens.py", "hens 1.0", "1.0"],
+    )
+
+
+async def test_a_command_cannot_change_the_packages_or_learn_where_they_are(
+    packaged: WithPackages,
+) -> None:
+    _, text = await packaged.run(
+        "rm -r /run/python/lib; echo x >/run/python/bin/hens; ln -sf x /run/bin/python; "
+        "grep -r of-the-bot /run/python; cat /proc/self/mountinfo; "
+        "python -c 'import urllib.request as u; u.urlopen(\"http://pypi.org\")' 2>&1; hens"
+    )
+
+    assert text.endswith("hens 1.0\n")
+    assert "Error" in text
+    if packaged.sandbox.is_overlay:
+        assert "of-the-bot" not in text
+
+
+async def test_without_packages_there_is_a_python_all_the_same(
+    roomy: Sandbox, folder: Path
+) -> None:
+    ended = await roomy.run("python -c 'print(6 * 7)'", workspace_of(folder), seconds=15)
+
+    assert ended.output.head == "42\n"
+
+
+async def test_doctor_says_when_the_packages_are_not_as_configured(tmp_path: Path) -> None:
+    shell = ShellSettings(folder=str(tmp_path), python_packages=("hens",))
+
+    sandbox, packages = await checks(Config(shell=shell))
+
+    assert sandbox.good
+    assert packages.good is False
+    assert packages.text == (
+        "the Python packages are not as configured: not installed: hens. Run "
+        "`python -m bot packages install`."
+    )
 
 
 # -- a story ---------------------------------------------------------------------------------------
