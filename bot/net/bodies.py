@@ -1,6 +1,7 @@
 """Reads response bodies: limits size, decompression and media type, and decodes text."""
 
 import codecs
+import io
 import re
 import zlib
 from collections.abc import AsyncIterable
@@ -81,32 +82,34 @@ async def read_body(
     if known is None:
         raise WebError(_UNREADABLE)
     inflater: zlib._Decompress | None = None
-    body = bytearray()
-    wire = 0
+    # Unlike a bytearray it gives its content away without a copy, which takes 10 ms for 20 MB.
+    body = io.BytesIO()
+    wire = size = 0
     async for chunk in chunks:
         taken = chunk[: limits.wire - wire]
         wire += len(taken)
         if known and taken and inflater is None:
             inflater = _inflater(known, taken[0])
         # Never more at once than is kept.
-        most = limits.unpacked + 1 - len(body)
+        most = limits.unpacked + 1 - size
         if inflater is None:
-            body += taken[:most]
+            size += body.write(taken[:most])
         # Data after the end of the stream is ignored, as browsers do.
         elif not inflater.eof:
             try:
-                body += inflater.decompress(taken, most)
+                size += body.write(inflater.decompress(taken, most))
             except zlib.error:
                 raise WebError(_UNREADABLE) from None
         waiting = 0 if inflater is None else len(inflater.unconsumed_tail)
-        if len(body) > max(MOST_RATIO * (wire - waiting), _RATIO_FROM):
+        if size > max(MOST_RATIO * (wire - waiting), _RATIO_FROM):
             raise WebError(_BOMB)
-        if len(body) > limits.unpacked or len(taken) < len(chunk):
-            return bytes(body[: limits.unpacked]), True
+        if size > limits.unpacked or len(taken) < len(chunk):
+            body.truncate(min(size, limits.unpacked))
+            return body.getvalue(), True
     # An empty body is valid (HEAD, 304).
     if inflater is not None and not inflater.eof:
         raise WebError(_INCOMPLETE)
-    return bytes(body), False
+    return body.getvalue(), False
 
 
 def _inflater(encoding: str, first: int) -> "zlib._Decompress":
