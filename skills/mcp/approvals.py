@@ -23,12 +23,12 @@ async def listed(config: Sections) -> str:
     servers = config.section(McpSettings).servers
     if not servers:
         return "There are no MCP servers: `mcp.servers` in the configuration names them."
-    requests = start_requests(servers, config.section(McpSettings).written)
+    to_start = start_requests(servers, config.section(McpSettings).written)
     async with opened_pins(config.section(DatabaseSettings)) as pins:
         known = {name: await pins.known(name) if pins else [] for name in servers}
         starts = [
             pin
-            for name, request in requests.items()
+            for name, request in to_start.items()
             if pins and not await pins.admits(request) and (pin := await pins.start_of(name))
         ]
     unstarted = {pin.server: pin for pin in starts}

@@ -302,7 +302,7 @@ class McpServers:
         self.pins = pins
         self._tasks = tasks
         self._pace = pace or McpTimings()
-        requests = start_requests(settings.servers, settings.written)
+        to_start = start_requests(settings.servers, settings.written)
         self.servers: Mapping[str, McpServer] = {
             name: McpServer(
                 name,
@@ -311,7 +311,7 @@ class McpServers:
                 environ=environ,
                 pace=self._pace,
                 save=save,
-                request=requests.get(name),
+                request=to_start.get(name),
                 troubled=troubled,
             )
             for name, each in settings.servers.items()
