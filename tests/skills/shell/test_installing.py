@@ -280,3 +280,12 @@ def test_an_admin_installs_and_lists_by_commands(machine: Machine, tmp_path: Pat
     )
     assert said[1].endswith(line)
     assert said[2] == f"barns==1.0\nhens==1.0\n{line}"
+
+
+def test_a_record_names_no_folder_elsewhere(machine: Machine) -> None:
+    found = machine.install("hens")
+    assert found is not None
+    found.folder.rename(machine.folder / "elsewhere")
+    (python_folder(machine.settings()) / "current").write_text("../elsewhere")
+
+    assert machine.found is None

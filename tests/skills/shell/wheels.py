@@ -30,12 +30,12 @@ def put_wheel(folder: Path, name: str, version: str = "1.0", *, needs: str = "")
 def put_source(folder: Path, name: str, mark: Path) -> None:
     """Put a source distribution into a folder, whose building would write a file."""
     folder.mkdir(exist_ok=True)
-    setup = (
-        f"open({str(mark)!r}, 'w').close()\nfrom setuptools import setup\nsetup(name={name!r})\n"
-    )
+    project = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    backend = f"open({str(mark)!r}, 'w').close()\n"
     with tarfile.open(folder / f"{name}-1.0.tar.gz", "w:gz") as archive:
         for path, text in {
-            "setup.py": setup,
+            "pyproject.toml": project,
+            "backend.py": backend,
             "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
         }.items():
             entry = tarfile.TarInfo(f"{name}-1.0/{path}")
