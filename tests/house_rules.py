@@ -66,8 +66,9 @@ LINES = {
     "bot.models.anthropic_client": 7,
     "bot.models.anthropic_codec": 7,
     "bot.models.base": 7,
+    "bot.models.capabilities": 7,
     "bot.models.client": 7,
-    "bot.models.event_stream": 7,
+    "bot.models.wire": 7,
     "bot.models.failures": 7,
     "bot.models.metering": 7,
     "bot.models.prices": 7,
@@ -225,7 +226,8 @@ SEES_ITS_LINE = {
     "skills.web.skill": ("bot.models.catalog",),
     "bot.report": ("bot.inventory",),
     "bot.models.catalog": ("bot.models",),
-    "bot.models.checkup": ("bot.models.catalog",),
+    "bot.models.anthropic_clouds": ("bot.models.anthropic",),
+    "bot.models.checkup": ("bot.models.catalog", "bot.models.anthropic_clouds"),
     "bot.models.providers": ("bot.models",),
 }
 

@@ -9,7 +9,7 @@ from bot.agent.budget import TokenBudget
 from bot.agent.messages import Answer, Message, ToolCall, ToolResult, Usage
 from bot.counted_events import ToolCalled
 from bot.errors import BotError
-from bot.models.base import cached_weight
+from bot.models.capabilities import cached_weight
 from bot.values import Json, RunStatus
 from skills.base import Tool, ToolContext
 

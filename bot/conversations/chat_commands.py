@@ -84,7 +84,9 @@ async def model(call: CommandCall) -> CommandReply:
         )
         chosen = bot.models.kept(bot.models.admitted(earlier, rights))
         lines = [
-            f"- `{each}`" + " ← answers here" * (each == chosen)
+            f"- `{each}`"
+            + " (only talks: it calls no tools)" * bot.models.only_talks(each)
+            + " ← answers here" * (each == chosen)
             for each in bot.models.names()
             if not refusal(each)
         ]
@@ -99,7 +101,9 @@ async def model(call: CommandCall) -> CommandReply:
         await conversations.choose_model(
             tx, caller.conversation_id, caller.user, "" if default else chosen
         )
-    return CommandReply(text=f"From now on `{chosen}` answers here. Runs keep their own model.")
+    talks = " It only talks, since it calls no tools." * bot.models.only_talks(chosen)
+    text = f"From now on `{chosen}` answers here.{talks} Runs keep their own model."
+    return CommandReply(text=text)
 
 
 async def stop(call: CommandCall) -> CommandReply:

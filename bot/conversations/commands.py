@@ -45,6 +45,9 @@ class SelectableModels(Protocol):
     def kept(self, name: str) -> str:
         """Return a model chosen earlier, or the default if it may no longer be chosen."""
 
+    def only_talks(self, name: str) -> bool:
+        """Return True for a model that calls no tools."""
+
     def names(self) -> list[str]:
         """Return all models that may be chosen, the default first."""
 

@@ -6,20 +6,21 @@ from functools import partial
 from bot.agent.documents import arguments_in
 from bot.agent.messages import Usage, estimate_tokens
 from bot.models.anthropic_client import NAME, AnthropicSettings, open_sdk
-from bot.models.anthropic_codec import answer_from, body_for, text_of, usage_of
+from bot.models.anthropic_codec import CLAUDE, answer_from, body_for, text_of, usage_of
 from bot.models.base import ModelRequest
+from bot.models.capabilities import Knows
 from bot.models.client import MALFORMED, Lazy, SdkModel, estimated_input
 from bot.values import Json
 
 LONGEST_THOUGHT = 200
 
 
-def anthropic_model(settings: AnthropicSettings) -> SdkModel:
+def anthropic_model(settings: AnthropicSettings, knows: Knows = CLAUDE) -> SdkModel:
     """Return the Anthropic Messages API behind the model port."""
     return SdkModel(
         name=NAME,
         sdk=Lazy(partial(open_sdk, settings)),
-        body_for=partial(body_for, thinking=settings.thinking),
+        body_for=partial(body_for, thinking=settings.thinking, knows=knows),
         answer_from=answer_from,
         new_stream=StreamedMessage,
         timeout_seconds=settings.timeout_seconds,

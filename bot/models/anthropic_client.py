@@ -6,13 +6,15 @@ from typing import Literal
 from pydantic import SecretStr
 
 from bot.errors import ModelError
-from bot.models.client import Sdk, SdkSettings, open_client
+from bot.models.client import Sdk, SdkSettings, arguments_of, sdk_of
 from bot.models.metering import Meter
 from bot.models.prices import Prices
 from bot.models.retrying import Patience
 
 NAME = "Anthropic"
 SETTING = "models.anthropic"
+#: The path of the endpoint that creates answers.
+PATH = "/v1/messages"
 
 
 class AnthropicSettings(SdkSettings):
@@ -80,13 +82,7 @@ def open_sdk(settings: AnthropicSettings) -> Sdk:
         )
     import anthropic  # noqa: PLC0415 - heavy
 
-    return open_client(
-        anthropic,
-        settings,
-        "/v1/messages",
-        provider=NAME,
-        setting=SETTING,
-        answered=lambda error: isinstance(error, anthropic.APIStatusError),
-        code="error_code",
-        error=anthropic.AnthropicError,
+    client = anthropic.AsyncAnthropic(api_key=settings.key, **arguments_of(anthropic, settings))
+    return sdk_of(
+        client, anthropic, settings, PATH, provider=NAME, setting=SETTING, code="error_code"
     )

@@ -18,7 +18,9 @@ from bot.agent.messages import (
     estimate_tokens,
 )
 from bot.models.base import ModelRequest, OfferedTools, ToolDescription, offered
-from bot.models.client import MALFORMED, WrittenOnce, estimated_input
+from bot.models.capabilities import Knows, ModelCapabilities
+from bot.models.client import MALFORMED, estimated_input
+from bot.models.wire import WrittenOnce
 from bot.values import Json
 
 _CACHED: Json = {"type": "ephemeral"}
@@ -35,13 +37,7 @@ _STOPS = {
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
-#: The generation of models that accept an effort and a kind of thinking.
-_CLAUDE_5 = re.compile(r"claude-[a-z]+-5(-|$)")
-
-#: The generations of models that load a tool when a result refers to it.
-_LOADS_TOOLS = re.compile(
-    r"claude-(opus|sonnet|haiku)-4-([5-9]|\d\d(?!\d))|claude-[a-z]+-[5-9](-|$)"
-)
+CLAUDE: Knows = partial(ModelCapabilities().of, "anthropic")
 
 #: Characters of the title of a document.
 MOST_TITLE = 200
@@ -50,7 +46,14 @@ MOST_TITLE = 200
 _CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL, StopReason.CONTEXT_FULL})
 
 
-def body_for(request: ModelRequest, *, thinking: str = "off", streamed: bool = False) -> Json:
+def body_for(
+    request: ModelRequest,
+    *,
+    thinking: str = "off",
+    streamed: bool = False,
+    in_cloud: bool = False,
+    knows: Knows = CLAUDE,
+) -> Json:
     """Return the body of a request.
 
     The body has four cache breakpoints, the most that the API allows: the system prompt; the end of
@@ -62,28 +65,34 @@ def body_for(request: ModelRequest, *, thinking: str = "off", streamed: bool = F
         request: The request.
         thinking: The setting `models.anthropic.thinking`.
         streamed: Whether the answer is streamed.
+        in_cloud: Whether a cloud serves the model: it knows no top-level breakpoint and no tools
+            that a result refers to.
+        knows: Returns the capabilities of a model.
     """
+    can = knows(request.model)
+    loads = can.loads_tools and not in_cloud
     body: Json = {
         "model": request.model,
         "max_tokens": request.max_tokens,
-        "messages": _messages(request),
+        "messages": _messages(request, loads=loads, in_cloud=in_cloud),
         "cache_control": _CACHED,
     }
+    if in_cloud:
+        del body["cache_control"]
     if request.prompt:
         body["system"] = [{"type": "text", "text": request.prompt, "cache_control": _CACHED}]
     if request.tools:
         body["tools"] = offered(request.tools).made(_all_declared)
-        if request.found and _LOADS_TOOLS.search(request.model):
+        if request.found and loads:
             found = (_declared(tool) | {"defer_loading": True} for tool in request.found)
             body["tools"] = [*body["tools"], *found]
         if not request.tools_allowed:
             body["tool_choice"] = {"type": "none"}
     if request.user_hash:
         body["metadata"] = {"user_id": request.user_hash}
-    is_claude_5 = _CLAUDE_5.search(request.model) is not None
-    if request.effort and is_claude_5:
+    if request.effort and can.effort:
         body["output_config"] = {"effort": request.effort}
-    if streamed and thinking != "off" and is_claude_5:
+    if streamed and thinking != "off" and can.thinking:
         # Summaries of the thoughts give the stream something to show while Claude thinks.
         body["thinking"] = {"type": "adaptive", "display": "summarized"}
         if thinking == "between_tools" and "sonnet-5-5" in request.model:
@@ -99,9 +108,9 @@ def _declared(tool: ToolDescription) -> Json:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
 
 
-def _messages(request: ModelRequest) -> list[Json]:
+def _messages(request: ModelRequest, *, loads: bool, in_cloud: bool) -> list[Json]:
     written: list[Json] = []
-    loaded = {tool.name for tool in request.found if _LOADS_TOOLS.search(request.model)}
+    loaded = {tool.name for tool in request.found if loads}
     steps = [
         at
         for at, message in enumerate(request.messages)
@@ -109,6 +118,8 @@ def _messages(request: ModelRequest) -> list[Json]:
     ]
     # The request of the previous step ended just before its answer.
     cached = {request.history, steps[-1] if steps else 0}
+    if in_cloud:
+        cached.add(len(request.messages))
     for number, message in enumerate(request.messages, start=1):
         # The API refuses an empty answer.
         if content := _content(message, request.model, loaded):

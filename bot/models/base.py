@@ -1,6 +1,5 @@
 """The port to language models; every provider is an adapter that passes the contract tests."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -12,14 +11,6 @@ from bot.values import Json
 #: Margin, in seconds, by which waiting for a busy provider ends before the deadline that cancels
 #: the request: an unsent request is not charged, and the caller gets the reason.
 WAIT_MARGIN_SECONDS = 0.1
-
-#: Weights of input tokens read from a prompt cache, by model, from the vendors' price lists;
-#: gateways write names with dots or prefixes.
-_CACHED_WEIGHTS = (
-    (re.compile(r"(fable|mythos)-5[-.]1(?!\d)"), 0.025),
-    (re.compile(r"(opus|sonnet)-5[-.]5(?!\d)"), 0.05),
-)
-_OTHERS = 0.1
 
 #: Most lists of tools that a process keeps; there are about as many as agents.
 _MOST_OFFERS = 200
@@ -168,8 +159,3 @@ class Model(Protocol):
             ContextTooLongError: The messages do not fit the model's context.
             ModelError: Any other error; a retry will not help.
         """
-
-
-def cached_weight(model: str) -> float:
-    """Return the weight of an input token that the model reads from a cache; a new one weighs 1."""
-    return next((weight for name, weight in _CACHED_WEIGHTS if name.search(model)), _OTHERS)

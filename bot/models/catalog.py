@@ -1,17 +1,21 @@
 """Selects and opens models: the main agent's, the runs', and the others that are allowed."""
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bot.agent.messages import Usage
 from bot.errors import BadRequestError
 from bot.models.anthropic import anthropic_model
 from bot.models.anthropic_client import AnthropicSettings
+from bot.models.anthropic_clouds import BedrockSettings, VertexSettings, bedrock_model, vertex_model
 from bot.models.base import ProviderSettings
+from bot.models.capabilities import CapabilitySettings, Knows, ModelCapabilities
 from bot.models.client import SdkModel
 from bot.models.offline import OfflineModel, OfflineSettings
 from bot.models.openai import OpenAISettings, openai_model
@@ -21,14 +25,19 @@ from bot.values import Settings
 
 log = logging.getLogger(__name__)
 
-Provider = Literal["anthropic", "openai", "offline"]
-#: The adapter of each provider, made from its section of the settings, in the order in which
-#: `auto` looks for one that is set up.
-PROVIDERS: Mapping[Provider, Callable[[Any], SdkModel | OfflineModel]] = {
+#: The adapter of each provider with a section of its own, in the order in which `auto` looks for
+#: one that is set up; the named servers come before the demo.
+PROVIDERS: Mapping[str, Callable[[Any, Knows], SdkModel]] = {
     "anthropic": anthropic_model,
     "openai": openai_model,
-    "offline": OfflineModel,
+    "bedrock": bedrock_model,
+    "vertex": vertex_model,
 }
+OFFLINE = "offline"
+#: A name of a server.
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,29}")
+#: The key without which a provider is not set up, if it is not `api_key`.
+_NEEDED = {"bedrock": "region", "vertex": "project"}
 #: Claude families that agent files may name; a gateway's model names contain them too.
 FAMILIES = frozenset({"haiku", "opus", "sonnet"})
 
@@ -37,7 +46,7 @@ FAMILIES = frozenset({"haiku", "opus", "sonnet"})
 class ModelChoice:
     """A model of a provider; written `provider/model`."""
 
-    provider: Provider
+    provider: str
     model: str
 
     def __str__(self) -> str:
@@ -54,9 +63,10 @@ class ModelChoice:
 class ModelSettings(Settings):
     """Everything under `models:`."""
 
-    provider: Literal["auto", Provider] = "auto"
-    """The provider that answers: anthropic, openai (or a server that speaks like it), offline (a
-    demo without a model), or auto: the first of these that is set up.
+    provider: str = "auto"
+    """The provider that answers: anthropic, openai (or a server that speaks like it), bedrock,
+    vertex, a name of `servers`, offline (a demo without a model), or auto: the first of these that
+    is set up.
     """
 
     anthropic: AnthropicSettings = AnthropicSettings()
@@ -64,6 +74,17 @@ class ModelSettings(Settings):
 
     openai: OpenAISettings = OpenAISettings()
     """OpenAI, Ollama, vLLM and everything that speaks like them."""
+
+    servers: dict[str, OpenAISettings] = Field({})
+    """Further servers that speak like OpenAI, by names of your own, such as `ollama: {preset:
+    ollama, main_model: qwen3}`. Their models are named NAME/MODEL: docs/models.md.
+    """
+
+    bedrock: BedrockSettings = BedrockSettings()
+    """Claude on Amazon Bedrock; needs the extra `bedrock`."""
+
+    vertex: VertexSettings = VertexSettings()
+    """Claude on Google Vertex AI; needs the extra `vertex`."""
 
     offline: OfflineSettings = OfflineSettings()
     """The demo without a model."""
@@ -89,23 +110,57 @@ class ModelSettings(Settings):
     the bot. Calls of a model without a price are counted in tokens only.
     """
 
+    capabilities: dict[str, CapabilitySettings] = Field({})
+    """Capabilities by model or provider/model, such as `ollama/qwen3: {tools: false}`; it
+    goes before the catalogue that comes with the bot.
+    """
+
+    @field_validator("servers")
+    @classmethod
+    def _are_named(cls, given: dict[str, OpenAISettings]) -> dict[str, OpenAISettings]:
+        for name, server in given.items():
+            if not _NAME.fullmatch(name) or name in {*PROVIDERS, OFFLINE, "auto"}:
+                raise ValueError(
+                    f"a server cannot be called {name!r}: use small letters, digits and hyphens, "
+                    f"and none of {', '.join(PROVIDERS)}, offline and auto"
+                )
+            if not server.base_url:
+                raise ValueError(f"the server {name!r} needs `base_url` or `preset`")
+        return given
+
     @model_validator(mode="after")
     def _is_complete(self) -> "ModelSettings":
+        if self.provider not in {"auto", *self.providers}:
+            raise ValueError(
+                f"`models.provider` is one of auto, {', '.join(self.providers)}, not "
+                f"{self.provider!r}"
+            )
         for choice in (*self.choices, *self.fallback_choices):
             if not self.section(choice.provider).configured:
+                needed = _NEEDED.get(choice.provider, "api_key")
                 raise ValueError(
-                    f"{choice} needs `models.{choice.provider}.api_key`, which is not set"
+                    f"{choice} needs `{self.setting(choice.provider)}.{needed}`, which is not set"
                 )
             if not choice.model:
-                raise ValueError(f"`models.{choice.provider}.main_model` must name a model")
+                raise ValueError(f"`{self.setting(choice.provider)}.main_model` must name a model")
         return self
 
     @property
-    def chosen(self) -> Provider:
+    def providers(self) -> dict[str, ProviderSettings]:
+        """The sections of all providers by name, in the order in which `auto` looks at them."""
+        own = {name: getattr(self, name) for name in PROVIDERS}
+        return {**own, **self.servers, OFFLINE: self.offline}
+
+    def setting(self, provider: str) -> str:
+        """Return the config group of a provider."""
+        return f"models.servers.{provider}" if provider in self.servers else f"models.{provider}"
+
+    @property
+    def chosen(self) -> str:
         """The default provider: the configured one, or for `auto` the first that is set up."""
         if self.provider != "auto":
             return self.provider
-        return next(name for name in PROVIDERS if self.section(name).configured)
+        return next(name for name, section in self.providers.items() if section.configured)
 
     @property
     def main(self) -> ModelChoice:
@@ -130,19 +185,35 @@ class ModelSettings(Settings):
         return tuple(dict.fromkeys(self._parsed(text) for text in self.fallbacks))
 
     @property
+    def asked(self) -> list[ModelChoice]:
+        """All models that requests may go to."""
+        return [*dict.fromkeys((*self.choices, *self.fallback_choices))]
+
+    def is_unset(self, choice: ModelChoice) -> bool:
+        """Return True if the settings say nothing about the capabilities of a model."""
+        names = {str(choice), choice.model}
+        return choice.provider != OFFLINE and names.isdisjoint(self.capabilities)
+
+    @property
     def price_list(self) -> Prices:
         """The prices of all models."""
         own = {self._parsed(name): price for name, price in self.prices.items()}
-        server = "" if self.openai.official else self.openai.base_url or ""
+        addresses = {name: server.base_url or "" for name, server in self.servers.items()}
+        if not self.openai.official:
+            addresses["openai"] = self.openai.base_url or ""
         return Prices(
-            {(choice.provider, choice.model): price for choice, price in own.items()},
-            {"openai": server} if server else {},
+            {(choice.provider, choice.model): price for choice, price in own.items()}, addresses
         )
 
-    def section(self, provider: Provider) -> ProviderSettings:
+    @property
+    def abilities(self) -> ModelCapabilities:
+        """The capabilities of all models."""
+        vendors = {name: server.preset or name for name, server in self.servers.items()}
+        return ModelCapabilities(self.capabilities, vendors)
+
+    def section(self, provider: str) -> ProviderSettings:
         """Return the settings of a provider."""
-        section: ProviderSettings = getattr(self, provider)
-        return section
+        return self.providers[provider]
 
     def choose(self, provider: str | None, model: str | None, default: ModelChoice) -> ModelChoice:
         """Return the allowed model that matches the provider and the model's name or family.
@@ -191,17 +262,28 @@ class ModelSettings(Settings):
             lines.append(
                 f"while one does not answer for {self.fallback_after_seconds:g} s: {instead}"
             )
-        if self.chosen == "offline":
+        if self.chosen == OFFLINE:
             lines.append(
                 "The offline demo answers, by a few rules. For a real model set "
                 "`models.anthropic.api_key` (or ANTHROPIC_API_KEY), or `models.openai`."
             )
         if self.provider != "auto":
             lines.append(f"why: `models.provider` says {self.provider}")
-        elif self.chosen != "offline":
+        elif self.chosen != OFFLINE:
             lines.append("why: it is the first that is set up")
         else:
-            lines.append("why: no ANTHROPIC_API_KEY, and `models.openai` is not set up")
+            lines.append("why: no ANTHROPIC_API_KEY, and no other provider is set up")
+        abilities = {each: self.abilities.of(each.provider, each.model) for each in self.asked}
+        if plain := [str(each) for each, can in abilities.items() if not can.tools]:
+            lines.append(f"only talk, since they call no tools: {', '.join(plain)}")
+        unknown = [
+            str(each) for each, can in abilities.items() if not can.known and self.is_unset(each)
+        ]
+        if unknown:
+            lines.append(
+                f"not in the catalogue, and taken to call tools: {', '.join(unknown)} "
+                "(`models.capabilities` says what they can do)"
+            )
         lines.append(f"prices: genai-prices {VERSION}, pinned on {PINNED}")
         if unpriced := self.unpriced():
             lines.append(
@@ -213,11 +295,21 @@ class ModelSettings(Settings):
     def unpriced(self) -> list[ModelChoice]:
         """Return the models that may be asked and have no price."""
         prices, token = self.price_list, Usage(input=1, output=1)
-        asked = dict.fromkeys((*self.choices, *self.fallback_choices))
-        return [each for each in asked if prices.of(each.provider, each.model, token) is None]
+        return [each for each in self.asked if prices.of(each.provider, each.model, token) is None]
 
     def _parsed(self, text: str) -> ModelChoice:
         # Some servers' model names contain a slash: only a known provider's name is a prefix.
         head, _, rest = text.strip().partition("/")
-        known = next((name for name in PROVIDERS if rest and head == name), None)
-        return ModelChoice(known, rest) if known else ModelChoice(self.chosen, text.strip())
+        if rest and head in self.providers:
+            return ModelChoice(head, rest)
+        return ModelChoice(self.chosen, text.strip())
+
+
+def open_provider(settings: ModelSettings, name: str) -> SdkModel | OfflineModel:
+    """Return a provider behind the model port."""
+    if name == OFFLINE:
+        return OfflineModel(settings.offline)
+    knows = partial(settings.abilities.of, name)
+    if name in settings.servers:
+        return openai_model(settings.servers[name], knows, name)
+    return PROVIDERS[name](settings.section(name), knows)

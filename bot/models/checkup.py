@@ -10,6 +10,7 @@ import aiohttp
 
 from bot.agent.sanitizer import one_line
 from bot.checks import Check, fails, is_off, works
+from bot.models.anthropic_clouds import BedrockSettings, VertexSettings, lacks
 from bot.models.catalog import ModelChoice, ModelSettings
 
 PATIENCE_SECONDS = 10.0
@@ -21,25 +22,28 @@ _NO_MODEL = frozenset({"not_found_error", "model_not_found"})
 
 async def look(settings: ModelSettings) -> list[Check]:
     """Return a remark about each allowed model; the models are checked concurrently."""
-    if not settings.section(settings.chosen).endpoint[0]:
+    if settings.chosen == "offline":
         return [is_off("the offline demo answers: no key is set.")]
     timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
     async with (
         aiohttp.ClientSession(timeout=timeout, trust_env=True) as session,
         asyncio.TaskGroup() as group,
     ):
-        looks = [
-            group.create_task(_look(session, settings, choice))
-            for choice in settings.choices
-            if settings.section(choice.provider).endpoint[0]
-        ]
+        looks = [group.create_task(_look(session, settings, choice)) for choice in settings.choices]
     return [each.result() for each in looks]
 
 
 async def _look(
     session: aiohttp.ClientSession, settings: ModelSettings, choice: ModelChoice
 ) -> Check:
-    base, headers = settings.section(choice.provider).endpoint
+    section = settings.section(choice.provider)
+    if isinstance(section, BedrockSettings | VertexSettings) and (sentence := lacks(section)):
+        return fails(f"{choice}: {sentence}")
+    base, headers = section.endpoint
+    if not base:
+        return is_off(
+            f"{choice}: only a request can tell: `python -m bot doctor --online` asks it."
+        )
     address = f"{base}/models/{quote(choice.model, safe='')}"
     reason = ""
     try:
@@ -53,7 +57,7 @@ async def _look(
         return fails(f"{choice}: {base} cannot be reached: {reason}.")
     if status == 200:
         return works(f"{choice}: its provider has it, and takes the key.")
-    setting = f"models.{choice.provider}"
+    setting = settings.setting(choice.provider)
     if status in {401, 403}:
         return fails(f"{choice}: its provider refuses the key: check `{setting}.api_key`.")
     if status == 404 and any(f'"{word}"' in body.decode(errors="replace") for word in _NO_MODEL):

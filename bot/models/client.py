@@ -4,10 +4,10 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import Field, SecretStr
@@ -16,7 +16,7 @@ from bot.agent.messages import Answer, Usage, estimate_tokens, holds_images
 from bot.errors import ModelError
 from bot.models import failures
 from bot.models.base import ModelRequest, OfferedTools, OnText, offered
-from bot.models.event_stream import StreamedError, events_in
+from bot.models.wire import StreamedError, events_in, written
 from bot.values import Json, Settings
 
 log = logging.getLogger(__name__)
@@ -127,8 +127,7 @@ class Sdk:
         setting: The config group of the provider, such as `models.anthropic`.
         close: Closes the client.
         send: Sends the body of a request, and returns the response.
-        stream: Sends the body of a request, and returns the response before its content; the caller
-            closes it.
+        stream: Sends the body of a request; the block gets the events of the answer.
         count_tokens: Counts the input tokens of a request; `None` if the provider does not.
         idle_seconds: Longest silence of a stream.
         read_timeout: The exception raised when an open connection receives nothing in time.
@@ -140,8 +139,8 @@ class Sdk:
     provider: str
     setting: str
     close: Callable[[], Awaitable[None]]
-    send: Callable[[bytes], Awaitable[Any]]
-    stream: Callable[[bytes], Awaitable[Any]]
+    send: Callable[[Json], Awaitable[Any]]
+    stream: Callable[[Json], AbstractAsyncContextManager[AsyncIterator[Json]]]
     idle_seconds: float
     read_timeout: type[Exception]
     answered: Callable[[Exception], bool]
@@ -175,91 +174,89 @@ class Sdk:
         ).error()
 
 
-def open_client(
+def arguments_of(library: Any, settings: SdkSettings) -> dict[str, Any]:
+    """Return the arguments that every client of an SDK gets; the clients share one generator."""
+    import httpx2  # noqa: PLC0415 - with aiohttp 1.5 s and 50 MB, which `check` does not need
+
+    return {
+        "base_url": settings.base_url or None,
+        "max_retries": 0,
+        "timeout": library.Timeout(settings.timeout_seconds, connect=CONNECT_SECONDS),
+        # The default transport takes three times the CPU at 500 calls at once.
+        "http_client": library.DefaultAioHttpClient(
+            limits=httpx2.Limits(
+                max_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_CONNECTION_SECONDS
+            )
+        ),
+    }
+
+
+def sdk_of(
+    client: Any,
     library: Any,
     settings: SdkSettings,
     path: str,
     *,
     provider: str,
     setting: str,
-    answered: Callable[[Exception], bool],
     code: str,
-    error: type[Exception],
+    as_bytes: bool = True,
 ) -> Sdk:
-    """Open the client of an SDK; those of Anthropic and OpenAI come from one generator.
+    """Return an open client of an SDK.
 
     Args:
+        client: The client.
         library: The module of the SDK.
         settings: The section of the provider.
         path: The path of the endpoint that creates answers.
-        provider: See `Sdk`, as for the next three.
+        provider: See `Sdk`, as for the next two.
         setting: The config group.
-        answered: Returns True for an error that the provider sent.
         code: The attribute with the provider's error code.
-        error: The root of the SDK's exceptions.
+        as_bytes: Whether the client takes a body as bytes. The clients of clouds read the body.
     """
-    import aiohttp  # noqa: PLC0415 - together 1.5 s and 50 MB, which `check` does not need
+    import aiohttp  # noqa: PLC0415
     import httpx2  # noqa: PLC0415
 
-    timeout = partial(library.Timeout, connect=CONNECT_SECONDS)
-    client = library.AsyncClient(
-        # The SDKs require a key even if the server does not.
-        api_key=settings.key or "none",
-        base_url=settings.base_url or None,
-        max_retries=0,
-        timeout=timeout(settings.timeout_seconds),
-        # The default transport takes three times the CPU at 500 calls at once.
-        http_client=library.DefaultAioHttpClient(
-            limits=httpx2.Limits(
-                max_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_CONNECTION_SECONDS
-            )
-        ),
-    )
-    idle = settings.idle_timeout_seconds
-    # The body as bytes: the SDK would copy every list and mapping of a body in each request, which
-    # is the largest part of its work. Retries, errors, keys and headers are the same.
-    post = partial(client.post, path, cast_to=httpx2.Response)
-    streamed = {"stream": True, "stream_cls": library.AsyncStream}
+    idle = library.Timeout(settings.idle_timeout_seconds, connect=CONNECT_SECONDS)
+
+    def given(body: Json) -> dict[str, Any]:
+        # As bytes: the SDK would copy every list and mapping of a body in each request, which is
+        # the largest part of its work. Retries, errors, keys and headers are the same.
+        return {"content": written(body)} if as_bytes else {"body": body}
+
+    @asynccontextmanager
+    async def stream(body: Json) -> AsyncIterator[AsyncIterator[Json]]:
+        response = await client.post(
+            path,
+            **given(body),
+            cast_to=httpx2.Response,
+            stream=True,
+            stream_cls=library.AsyncStream,
+            options={"timeout": idle},
+        )
+        async with aclosing(response):
+            yield events_in(response.aiter_bytes())
+
     return Sdk(
         provider=provider,
         setting=setting,
         close=client.close,
-        send=lambda body: post(content=body),
-        stream=lambda body: post(content=body, **streamed, options={"timeout": timeout(idle)}),
-        idle_seconds=idle,
+        send=lambda body: client.post(path, **given(body), cast_to=httpx2.Response),
+        stream=stream,
+        idle_seconds=settings.idle_timeout_seconds,
         read_timeout=httpx2.ReadTimeout,
-        answered=answered,
+        answered=lambda error: (
+            isinstance(error, library.APIError)
+            and not isinstance(error, library.APIConnectionError)
+        ),
         code=code,
         # The SDKs do not wrap connection errors that occur in the middle of a stream.
-        troubles=(error, httpx2.HTTPError, aiohttp.ClientError, StreamedError),
+        troubles=(
+            *(library.APIError, getattr(library, "AnthropicError", library.APIError)),
+            *(httpx2.HTTPError, aiohttp.ClientError, StreamedError),
+        ),
         count_tokens=getattr(getattr(client, "messages", None), "count_tokens", None),
     )
-
-
-class WrittenOnce(list[Json]):
-    """A part of many bodies, which is written as JSON once."""
-
-    @cached_property
-    def json(self) -> str:
-        """The part as it is sent."""
-        return _json(list(self))
-
-
-def written(body: Json) -> bytes:
-    """Return the body of a request as the SDKs write it.
-
-    Raises:
-        ValueError: The body holds a number or a character that JSON or UTF-8 has not.
-    """
-    parts = (
-        f"{_json(name)}:{part.json if isinstance(part, WrittenOnce) else _json(part)}"
-        for name, part in body.items()
-    )
-    return f"{{{','.join(parts)}}}".encode()
-
-
-def _json(part: object) -> str:
-    return json.dumps(part, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 class StreamedAnswer(Protocol):
@@ -347,7 +344,7 @@ class SdkModel:
                     async with asyncio.timeout(self.timeout_seconds):
                         # Without the SDK's models: their blocks would be converted back to JSON
                         # here anyway, and must be sent back unchanged.
-                        response = await sdk.send(written(self.body_for(request, streamed=False)))
+                        response = await sdk.send(self.body_for(request, streamed=False))
                 except TimeoutError as error:
                     raise failures.silent(self.name, self.timeout_seconds) from error
                 return self.answer_from(json.loads(response.content), request)
@@ -365,8 +362,8 @@ class SdkModel:
         shown, next_at = "", 0.0
         # Raw events: the SDK's own accumulation fails on a tool input that is invalid JSON.
         body = self.body_for(request, streamed=True) | {"stream": True}
-        async with aclosing(await sdk.stream(written(body))) as response:
-            async for event in events_in(response.aiter_bytes()):
+        async with sdk.stream(body) as events:
+            async for event in events:
                 stream.take(event)
                 if request.on_activity is not None:
                     request.on_activity()

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Protocol
 
 from bot.agent.messages import Usage
-from bot.models.base import cached_weight
+from bot.models.capabilities import cached_weight
 from bot.models.prices import Prices
 from bot.spending.pools import CallBounds, Payer, Pool
 

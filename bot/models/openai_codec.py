@@ -4,6 +4,7 @@ import json
 import re
 import secrets
 from contextlib import suppress
+from functools import partial
 
 from bot.agent.documents import arguments_in, encodable, spelled
 from bot.agent.messages import (
@@ -18,7 +19,9 @@ from bot.agent.messages import (
     estimate_tokens,
 )
 from bot.models.base import ModelRequest, OfferedTools, offered
-from bot.models.client import MALFORMED, WrittenOnce, estimated_input
+from bot.models.capabilities import Knows, ModelCapabilities
+from bot.models.client import MALFORMED, estimated_input
+from bot.models.wire import WrittenOnce
 from bot.values import Json
 
 _STOPS = {
@@ -31,11 +34,10 @@ _STOPS = {
 #: Stop reasons that can leave the last tool call incomplete; no call of the answer is made.
 _CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL})
 
-#: OpenAI models that accept `reasoning_effort`; other servers may refuse the field.
-_REASONS = re.compile(r"(gpt-[5-9]|o\d)")
-
 #: Efforts that some OpenAI models lack, and the effort sent instead.
 _AT_MOST = {"xhigh": "high", "max": "high"}
+
+OPENAI: Knows = partial(ModelCapabilities().of, "openai")
 
 NO_PDF = "not shown, since you do not take PDFs; attachment_read gives its text"
 
@@ -51,6 +53,7 @@ def body_for(
     official: bool,
     temperature: float | None = None,
     streamed: bool = False,
+    knows: Knows = OPENAI,
 ) -> Json:
     """Return the body of a request.
 
@@ -60,6 +63,8 @@ def body_for(
             two fields than compatible servers.
         temperature: The sampling temperature; `None` to omit the field.
         streamed: Whether the answer is streamed.
+        knows: Returns the capabilities of a model. The effort is sent to OpenAI itself; other
+            servers may refuse the field.
     """
     body: Json = {
         "model": request.model,
@@ -72,7 +77,7 @@ def body_for(
             body["tool_choice"] = "none"
     if request.user_hash:
         body["safety_identifier" if official else "user"] = request.user_hash
-    if request.effort and official and _REASONS.match(request.model):
+    if request.effort and official and knows(request.model).effort:
         body["reasoning_effort"] = _AT_MOST.get(request.effort, request.effort)
     if temperature is not None:
         body["temperature"] = temperature

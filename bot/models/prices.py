@@ -20,6 +20,8 @@ VERSION, PINNED = "0.2.3", "2026-11-27"
 #: Provider of the demo without a model, which costs nothing.
 OFFLINE = "offline"
 MICRO_DOLLARS = 1_000_000
+#: The package's names of vendors, where they differ from those of our providers.
+_VENDORS = {"bedrock": "aws", "vertex": "google"}
 
 
 class PriceSettings(Settings):
@@ -141,6 +143,8 @@ class Prices:
         found = self._calculated(provider, model, Usage(), 0)
         if found is None or not isinstance(found.model.prices, types.ModelPrice):
             return None
+        if found.total_price:  # each request costs something by itself
+            return None
 
         def of(usage: Usage, searches: int = 0) -> Decimal:
             return self._asked(provider, model, usage, searches) or Decimal(0)
@@ -186,6 +190,7 @@ class Prices:
         try:
             if address:
                 return genai_prices.calc_price(tokens, model, provider_api_url=address)
-            return genai_prices.calc_price(tokens, model, provider_id=provider)
+            vendor = _VENDORS.get(provider, provider)
+            return genai_prices.calc_price(tokens, model, provider_id=vendor)
         except LookupError:
             return None

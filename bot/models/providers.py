@@ -5,15 +5,17 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from bot.agent.messages import Usage
 from bot.catalog.agents import AgentDefinition
 from bot.errors import BadRequestError, NotAllowedError
 from bot.models.anthropic_client import Claude
 from bot.models.base import Model
-from bot.models.catalog import PROVIDERS, ModelChoice, ModelSettings, Provider
+from bot.models.catalog import ModelChoice, ModelSettings, open_provider
 from bot.models.client import SdkModel
 from bot.models.fallback import FallbackModel, Fallbacks
+from bot.models.fitted import FittedModel
 from bot.models.health import ProviderHealth, WatchedModel
 from bot.models.metered import CountingModel, MeteredModel
 from bot.models.metering import Meter
@@ -48,14 +50,14 @@ class _Providers:
         self.settings = settings
         self.prices = settings.price_list
         self.fallbacks = Fallbacks(settings.fallback_after_seconds, now)
-        self.sdks: dict[Provider, SdkModel] = {}
-        self.patience: dict[Provider, Patience] = {}
-        self.models: dict[Provider, Model] = {}
-        self.health: dict[Provider, ProviderHealth] = {}
-        for name, adapter in PROVIDERS.items():
-            if not settings.section(name).configured:
+        self.sdks: dict[str, SdkModel] = {}
+        self.patience: dict[str, Patience] = {}
+        self.models: dict[str, Model] = {}
+        self.health: dict[str, ProviderHealth] = {}
+        for name, section in settings.providers.items():
+            if not section.configured:
                 continue
-            made: CountingModel = adapter(settings.section(name))
+            made: CountingModel = open_provider(settings, name)
             # Each attempt of a retry is metered by itself, since each may be charged.
             metered = MeteredModel(made, name, self.prices, meter)
             model: Model = ObservedModel(metered, name, observe)
@@ -64,7 +66,8 @@ class _Providers:
                 self.patience[name] = Patience(settings.retry, made.name, now=now)
                 model = RetryingModel(model, self.patience[name])
             self.health[name] = ProviderHealth(name, refused, now)
-            self.models[name] = WatchedModel(model, self.health[name])
+            watched = WatchedModel(model, self.health[name])
+            self.models[name] = FittedModel(watched, partial(settings.abilities.of, name))
 
 
 class Models:
@@ -217,9 +220,8 @@ class Models:
 
         It is the default model of runs if the provider is no longer set up.
         """
-        found = next((name for name in PROVIDERS if name == provider), self.settings.chosen)
-        gone = found not in self._providers.models
-        return self.of(self.settings.subagent if gone else ModelChoice(found, model))
+        gone = provider not in self._providers.models
+        return self.of(self.settings.subagent if gone else ModelChoice(provider, model))
 
     @property
     def claude(self) -> Claude:
@@ -232,7 +234,7 @@ class Models:
             meter=self.meter,
         )
 
-    def patience(self, provider: Provider) -> Patience:
+    def patience(self, provider: str) -> Patience:
         """Return a provider's retry handler, for requests other than those of agents."""
         return self._providers.patience.setdefault(
             provider, Patience(self.settings.retry, provider.title())
@@ -252,6 +254,10 @@ class Models:
             return self.named(name)
         except BadRequestError:
             return str(self.settings.main)
+
+    def only_talks(self, name: str) -> bool:
+        """Return True for a model, as `provider/model`, that calls no tools."""
+        return not self.settings.abilities.of(*name.split("/", 1)).tools
 
     def names(self) -> list[str]:
         """Return the names of all allowed models, the main agent's first."""

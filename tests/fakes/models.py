@@ -18,6 +18,9 @@ class FakeModels:
         """Return the model that was chosen, or the first."""
         return self.named(name) if name in self.names() else self.names()[0]
 
+    def only_talks(self, name: str) -> bool:
+        return False
+
     def names(self) -> list[str]:
         """Return both."""
         return ["fake/large", "fake/small"]

@@ -12,7 +12,7 @@ from bot.models import failures
 from bot.models.anthropic_client import NAME, Claude, open_sdk
 from bot.models.anthropic_codec import usage_of
 from bot.models.base import WAIT_MARGIN_SECONDS
-from bot.models.client import MALFORMED, Lazy, written
+from bot.models.client import MALFORMED, Lazy
 from bot.models.metering import bounds_of
 from bot.values import Json
 from skills.web.search.base import NOBODY, Hit, SearchCaller, SearchError, Spent, hits
@@ -154,7 +154,7 @@ class ClaudeSearch:
             lost(self._prices.priced(Usage(input=estimate()), PROVIDER, self.model))
 
         try:
-            response = await sdk.send(written(request))
+            response = await sdk.send(request)
             document = json.loads(response.content)
             blocks: list[Json] = [block for block in document["content"] if block["type"]]
             counts = document.get("usage") or {}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.models.base import cached_weight
+from bot.models.capabilities import cached_weight
 
 
 @pytest.mark.parametrize(

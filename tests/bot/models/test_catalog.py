@@ -181,6 +181,8 @@ def test_the_models_describe_themselves_to_an_admin() -> None:
         f"runs: {RUNS}",
         "runs may also ask for: openai/meta/llama, anthropic/claude-opus-5-5",
         "why: it is the first that is set up",
+        "not in the catalogue, and taken to call tools: openai/meta/llama (`models.capabilities` "
+        "says what they can do)",
         "prices: genai-prices 0.2.3, pinned on 2026-11-27",
         "no price, so that only tokens are counted: openai/meta/llama (`models.prices` sets one)",
     ]

@@ -1,9 +1,9 @@
 """What the adapters around an SDK share."""
 
 import asyncio
-import json
 import threading
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from bot.agent.messages import Answer, Usage, UserMessage
@@ -32,27 +32,19 @@ class Growing:
         self.shown = event["text"]
 
 
-@dataclass
-class Events:
-    """The response of a stream."""
-
-    texts: Sequence[str]
-    pause: float
-
-    async def aclose(self) -> None:
-        return None
-
-    async def aiter_bytes(self) -> AsyncIterator[bytes]:
-        for text in self.texts:
-            yield b"data: " + json.dumps({"text": text}).encode() + b"\n\n"
-            await asyncio.sleep(self.pause)
+async def events(texts: Sequence[str], pause: float) -> AsyncIterator[Json]:
+    """Yield the events of a stream."""
+    for text in texts:
+        yield {"text": text}
+        await asyncio.sleep(pause)
 
 
 async def heard_of(texts: Sequence[str], *, pause: float) -> list[str]:
     """Return the texts that are handed on of an answer that grows like this."""
 
-    async def stream(_: bytes) -> Events:
-        return Events(texts, pause)
+    @asynccontextmanager
+    async def stream(_: Json) -> AsyncIterator[AsyncIterator[Json]]:
+        yield events(texts, pause)
 
     async def nothing(*_: object) -> None:
         return None

@@ -21,8 +21,8 @@ from bot.models.anthropic import StreamedMessage, anthropic_model
 from bot.models.anthropic_client import AnthropicSettings
 from bot.models.base import ModelRequest, ToolDescription
 from bot.models.client import SdkModel
-from bot.models.event_stream import StreamedError, events_in
 from bot.models.openai import OpenAISettings, StreamedCompletion, openai_model
+from bot.models.wire import StreamedError, events_in
 from bot.values import Json
 from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.model_server import KEY, Call, ModelServer, Reply, in_order

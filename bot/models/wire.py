@@ -1,15 +1,42 @@
-"""Reads the server-sent events in which providers stream their answers."""
+"""Writes the bodies of requests, and reads the server-sent events that stream answers."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from bot.values import Json
 
 #: Longest wait for the end of a stream after its last event.
 END_SECONDS = 0.1
+
+
+class WrittenOnce(list[Json]):
+    """A part of many bodies, which is written as JSON once."""
+
+    @cached_property
+    def json(self) -> str:
+        """The part as it is sent."""
+        return _json(list(self))
+
+
+def written(body: Json) -> bytes:
+    """Return the body of a request as the SDKs write it.
+
+    Raises:
+        ValueError: The body holds a number or a character that JSON or UTF-8 has not.
+    """
+    parts = (
+        f"{_json(name)}:{part.json if isinstance(part, WrittenOnce) else _json(part)}"
+        for name, part in body.items()
+    )
+    return f"{{{','.join(parts)}}}".encode()
+
+
+def _json(part: object) -> str:
+    return json.dumps(part, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 class StreamedError(Exception):
