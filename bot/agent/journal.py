@@ -64,6 +64,11 @@ class StoredJournal:
         seq, self._next = self._next, self._next + 1
         is_answer = isinstance(entry, AnswerEntry)
         self._answers += is_answer
+        results: Sequence[ToolResult] = ()
+        if isinstance(entry, ResultEntry):
+            results = (entry.result,)
+        elif isinstance(entry.received, ToolResults):
+            results = entry.received.results
         await self.writer.write(
             steps.Step(
                 table=self.table,
@@ -72,7 +77,7 @@ class StoredJournal:
                 seq=seq,
                 kind="answer" if is_answer else "result",
                 body=_body(entry),
-                media=_media(entry),
+                media={each.digest: each.data for result in results for each in result.media},
                 now=self.now(),
                 counts=run_columns(counters.usage),
                 reserved_tokens=counters.reserved,
@@ -119,16 +124,6 @@ def first_step(calls: Sequence[ToolCall]) -> Json:
 def only_step(text: str) -> Json:
     """Return the only step of a turn whose answer is known without a model."""
     return _body(AnswerEntry(None, Answer(text)))
-
-
-def _media(entry: Entry) -> dict[str, bytes]:
-    """Return the contents of the media in an entry, by their digests."""
-    results: Sequence[ToolResult] = ()
-    if isinstance(entry, ResultEntry):
-        results = (entry.result,)
-    elif isinstance(entry.received, ToolResults):
-        results = entry.received.results
-    return {each.digest: each.data for result in results for each in result.media}
 
 
 def _body(entry: Entry) -> Json:

@@ -10,7 +10,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Annotated
@@ -119,7 +119,17 @@ def _find_tools(hidden: Mapping[str, Tool]) -> Tool:
             raise ToolError(f"No tool fits. Try other words. There are tools of: {_groups(hidden)}")
         context.found(names)
         head = f"Call one with {USE_TOOL}, or by its name if it is listed as a tool:"
-        return "\n\n".join([head, *_shown(hidden[name] for name in names)])
+        # The last ones by name if the text becomes too long.
+        shown: list[str] = []
+        left = RESULT_CHARACTERS
+        for each in (hidden[name] for name in names):
+            schema = json.dumps(each.schema, ensure_ascii=False)
+            text = f"{each.name}: {each.description}\nArguments: {schema}"
+            if shown and len(text) > left:
+                text = f"{each.name}: search for it alone to see its arguments"
+            left -= len(text)
+            shown.append(text)
+        return "\n\n".join([head, *shown])
 
     more = f"There are {len(hidden)} more, of: {_groups(hidden)}."
     return replace(find_tools, description=f"{find_tools.description} {more}")
@@ -174,17 +184,3 @@ def _fields(schema: Json) -> str:
         f"{name} {each.get('description', '') if isinstance(each, dict) else ''}"
         for name, each in properties.items()
     )
-
-
-def _shown(tools: Iterable[Tool]) -> Sequence[str]:
-    """Return the tools with their schemas, the last ones by name if the text becomes too long."""
-    shown: list[str] = []
-    left = RESULT_CHARACTERS
-    for each in tools:
-        schema = json.dumps(each.schema, ensure_ascii=False)
-        text = f"{each.name}: {each.description}\nArguments: {schema}"
-        if shown and len(text) > left:
-            text = f"{each.name}: search for it alone to see its arguments"
-        left -= len(text)
-        shown.append(text)
-    return shown
