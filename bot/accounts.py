@@ -151,7 +151,16 @@ async def delete(config: Config, account: str, *, yes: bool, name: str) -> str:
             # It was placed meanwhile.
             await _refuse_held(data, user)
             raise
-        left = await _left(data, user)
+        found: dict[str, int] = dict.fromkeys(user_data.STAYS, 0)
+        async with data.database.snapshot() as tx:
+            owner = await user_data.owner_of(tx, user.key)
+            async for table, number in user_data.counts(tx, owner, user_data.STAYS):
+                found[table] += number
+        left = [
+            f"{table}, {counted(number, 'row')}: {user_data.STAYS[table]}"
+            for table, number in found.items()
+            if number
+        ]
     runs = f" The token counts of {counted(kept, 'run')} stay: limits count them." if kept else ""
     return (
         f"Deleted what was stored about {spelled(user)}: {counts}; and {FILES}.{runs}\n"
@@ -266,20 +275,6 @@ async def _refuse_held(data: PersonalData, user: Identity) -> None:
             f"Nothing is deleted, since {spelled(user)} is under a legal hold:\n{lines}\n"
             f'To release one: python -m bot hold {spelled(user)} --name "{found[0].name}" --release'
         )
-
-
-async def _left(data: PersonalData, user: Identity) -> list[str]:
-    """Return a line for each table with rows about a user that stay after a deletion."""
-    found: dict[str, int] = dict.fromkeys(user_data.STAYS, 0)
-    async with data.database.snapshot() as tx:
-        owner = await user_data.owner_of(tx, user.key)
-        async for table, number in user_data.counts(tx, owner, user_data.STAYS):
-            found[table] += number
-    return [
-        f"{table}, {counted(number, 'row')}: {user_data.STAYS[table]}"
-        for table, number in found.items()
-        if number
-    ]
 
 
 async def _found(config: Config, database: Database | None, user: Identity) -> PersonalData:

@@ -140,14 +140,14 @@ def _dumped(config: Config, folder: Path) -> Iterator[Path]:
         if sources[name].exists():
             copy = folder / name
             copy.touch(mode=0o600)
-            with closing(_read_only(sources[name])) as source, closing(sqlite3.connect(copy)) as to:
+            readable = f"{sources[name].absolute().as_uri()}?mode=ro"
+            with (
+                closing(sqlite3.connect(readable, uri=True)) as source,
+                closing(sqlite3.connect(copy)) as to,
+            ):
                 # All pages at once: in parts, each write of the bot would begin the copy anew.
                 source.backup(to, pages=-1)
             yield copy
-
-
-def _read_only(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
 def _add_folders(config: Config, archive: tarfile.TarFile) -> Contents:
@@ -184,7 +184,11 @@ def _add_bytes(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def _read(config: Config, file: Path) -> Contents:
-    places = _places(config)
+    above = Path(config.skills.data_folder).parent
+    places = [*folders_of(config).values(), *(above / key for key in KEYS)]
+    if config.database.is_sqlite:
+        ours = Path(make_url(config.database.url).database or "")
+        places += [ours.with_name("engine.db"), ours]
     for each in places:
         if each.is_file() or (each.is_dir() and any(each.iterdir())):
             raise BadRequestError(
@@ -205,16 +209,6 @@ def _read(config: Config, file: Path) -> Contents:
                 shutil.rmtree(each, ignore_errors=True)
         raise
     return found
-
-
-def _places(config: Config) -> list[Path]:
-    """Return the folders and files that a restored backup consists of."""
-    above = Path(config.skills.data_folder).parent
-    places = [*folders_of(config).values(), *(above / key for key in KEYS)]
-    if config.database.is_sqlite:
-        ours = Path(make_url(config.database.url).database or "")
-        places += [ours.with_name("engine.db"), ours]
-    return places
 
 
 @contextmanager

@@ -45,13 +45,23 @@ def cautions(config: Config, file: Path | None, environ: Mapping[str, str]) -> l
 
 def unwise(config: Config) -> list[str]:
     """Return the warnings that need no file; those about a key begin with it."""
-    return [
+    found = [
         *_people(config),
         *_models(config),
         *_spending(config),
-        *_monitoring(config),
-        *_audit(config),
     ]
+    given = config.monitoring
+    if given.port is not None and given.host not in {"127.0.0.1", "::1", "localhost"}:
+        found.append(
+            f"monitoring.host {given.host} lets other computers read metrics without a password: "
+            "admit only your Prometheus by a firewall or a network of its own."
+        )
+    if not config.database.is_sqlite and config.audit.key is None:
+        found.append(
+            "audit.key is not set: with PostgreSQL each machine would seal the audit log with a "
+            "key of its own. Set one for all of them, such as `${RETINUE_AUDIT_KEY}`."
+        )
+    return found
 
 
 def _people(config: Config) -> Iterator[str]:
@@ -116,25 +126,6 @@ def _spending(config: Config) -> Iterator[str]:
                 f"{choice} has no price, so that it is refused where `spending` limits money: set "
                 "`models.prices` (0 is allowed)."
             )
-
-
-def _monitoring(config: Config) -> Iterator[str]:
-    """Return a warning about metrics that other computers can read."""
-    given = config.monitoring
-    if given.port is not None and given.host not in {"127.0.0.1", "::1", "localhost"}:
-        yield (
-            f"monitoring.host {given.host} lets other computers read metrics without a password: "
-            "admit only your Prometheus by a firewall or a network of its own."
-        )
-
-
-def _audit(config: Config) -> Iterator[str]:
-    """Return a warning about processes that would seal the audit log with different keys."""
-    if not config.database.is_sqlite and config.audit.key is None:
-        yield (
-            "audit.key is not set: with PostgreSQL each machine would seal the audit log with a "
-            "key of its own. Set one for all of them, such as `${RETINUE_AUDIT_KEY}`."
-        )
 
 
 def _models(config: Config) -> Iterator[str]:

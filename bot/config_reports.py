@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from sqlalchemy.exc import DBAPIError
 
@@ -20,19 +19,6 @@ from db.audit import CONSOLE, SYSTEM, AuditEntry
 from db.database import Database
 
 log = logging.getLogger(__name__)
-
-
-def _entry(reload: Reload, now: datetime) -> AuditEntry:
-    """Return the entry of the audit log for a change; its values are in the notice alone."""
-    changed = ", ".join(each.key for each in reload.changes) or "nothing"
-    return AuditEntry(
-        actor=SYSTEM,
-        action="configuration",
-        place=CONSOLE,
-        subject=str(reload.file),
-        effect="invalid: the former one stays in force" if reload.error else f"changed: {changed}",
-        created_at=now,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +55,19 @@ class ConfigReports:
                     within=DEAD_AFTER,
                 )
                 if first:
-                    await audit.record(tx, _entry(reload, now))
+                    # The values are in the notice alone.
+                    changed = ", ".join(each.key for each in reload.changes) or "nothing"
+                    entry = AuditEntry(
+                        actor=SYSTEM,
+                        action="configuration",
+                        place=CONSOLE,
+                        subject=str(reload.file),
+                        effect="invalid: the former one stays in force"
+                        if reload.error
+                        else f"changed: {changed}",
+                        created_at=now,
+                    )
+                    await audit.record(tx, entry)
                 if first or problems:
                     keys = await self.notices.tell(tx, notice)
         except (BotError, DBAPIError, OSError) as error:

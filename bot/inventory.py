@@ -80,6 +80,14 @@ def take(config: Config) -> Inventory:
     skills = [skill for each in loaded.skills for skill in each.parts.skills]
     known = SkillRegistry([*others, *skills]).has
     agents.check_tools(known)
+    # A role would have less than it seems if a name below `roles:` denoted nothing.
+    choices = (*config.models.choices, *config.models.fallback_choices)
+    there: Mapping[Kind, Collection[str]] = {
+        "agents": agents.by_name,
+        "models": [name for each in choices for name in model_names(each.provider, each.model)],
+        "skills": folders.by_name,
+        "tools": names,
+    }
     return Inventory(
         agents=tuple(agents.by_name),
         loaded=(tuple(_counts(agents)), tuple(_counts(folders))),
@@ -92,7 +100,7 @@ def take(config: Config) -> Inventory:
             *not_tools,
             *_unsafe(config),
             *_unknown_names(config, agents, folders, known),
-            *_unknown_in_roles(config, agents, folders, known),
+            *unknown_names(config.roles, there, known),
             *loaded.problems,
         ),
     )
@@ -164,17 +172,3 @@ def _unknown_names(
                 yield f"{owner} has the rule “{rule}”, and there is no tool `{rule.tool}` here."
             if told := unknown_role(owner, rule.approver, config.roles):
                 yield told
-
-
-def _unknown_in_roles(
-    config: Config, agents: AgentCatalog, folders: SkillCatalog, known: Callable[[str], bool]
-) -> Iterator[str]:
-    """Report names under `roles:` that denote nothing: a role would have less than it seems."""
-    choices = (*config.models.choices, *config.models.fallback_choices)
-    there: Mapping[Kind, Collection[str]] = {
-        "agents": agents.by_name,
-        "models": [name for each in choices for name in model_names(each.provider, each.model)],
-        "skills": folders.by_name,
-        "tools": discovery.names(),
-    }
-    yield from unknown_names(config.roles, there, known)

@@ -68,11 +68,6 @@ def _random(key: str) -> bool:
     return len(key) >= _RANDOM_LENGTH and (_case_in_disorder(key) or jumbled)
 
 
-def _varied(key: str) -> bool:
-    """Return True unless a short key repeats few characters, as `xxxxxxxx` does."""
-    return len(key) >= 36 or len(set(key)) >= 8
-
-
 def _discord(key: str) -> bool:
     """Return True if the first part is an account number, or the parts are no program names."""
     first, second, third = key.split(".")[:3]
@@ -110,7 +105,8 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
     "no_words": _no_words,
     "random": _random,
     "random_or_no_words": lambda key: _random(key) or _has_no_vowels(key),
-    "varied": _varied,
+    # A short key that repeats few characters, such as `xxxxxxxx`, is no key.
+    "varied": lambda key: len(key) >= 36 or len(set(key)) >= 8,
     "discord": _discord,
 }
 

@@ -143,7 +143,9 @@ class Setup:
                 found += _named("Model", await models.look(config.models))
             for kind in PLATFORMS:
                 section = config.section(kind)
-                if section.configured and _is_answered(answers, kind.section):
+                names = [each.name for each in fields(answers)]
+                answered = any(getattr(answers, n) for n in names if n.startswith(kind.section))
+                if section.configured and answered:
                     found += _named(kind.title, await module_of(kind, "checkup").look(section))
         return found
 
@@ -188,11 +190,6 @@ class Setup:
 
 def _named(subject: str, checks: Sequence[Check]) -> list[Check]:
     return [Check(good=each.good, text=each.text, subject=subject) for each in checks]
-
-
-def _is_answered(answers: SetupAnswers, section: str) -> bool:
-    names = [each.name for each in fields(answers) if each.name.startswith(section)]
-    return any(getattr(answers, name) for name in names)
 
 
 def _replace(file: Path, text: str, *, mode: int) -> None:

@@ -67,7 +67,11 @@ def differences(old: Config, new: Config) -> tuple[KeyChange, ...]:
 def fingerprint(config: Config) -> str:
     """Return a short value that is the same for equal configurations; secrets do not enter it."""
     text = json.dumps(
-        {name(key): _shown(value) for key, value in _leaves(config, ())}, sort_keys=True
+        {
+            name(key): masking.without_secrets(repr(_plain(value)))
+            for key, value in _leaves(config, ())
+        },
+        sort_keys=True,
     )
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -126,11 +130,6 @@ def _text(value: object) -> str:
     if value is None or any(isinstance(each, SecretStr) for each in _flat(value)):
         return ""
     return one_line(masking.without_secrets(written(_plain(value))), MOST_SHOWN)
-
-
-def _shown(value: object) -> str:
-    """Return a value as text; every secret reads the same."""
-    return masking.without_secrets(repr(_plain(value)))
 
 
 def _plain(value: object) -> object:

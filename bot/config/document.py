@@ -120,26 +120,6 @@ class _NodeReader:
                 self._document.origins[*key, index] = _line(part)
                 items.append(self._value(part, (*key, index)))
             return items
-        return self._scalar(node, key)
-
-    def _mapping(self, node: yaml.MappingNode, key: Key) -> dict[str, Tree]:
-        values: dict[str, Tree] = {}
-        for name, part in node.value:
-            if not isinstance(name, yaml.ScalarNode):
-                self._document.problems[key] = "every key in it must be a plain word"
-                self._document.origins[key] = _line(name)
-                continue
-            path = (*key, name.value)
-            if name.value in values:
-                self._document.problems[path] = (
-                    f"is there twice, also in {_line(name)}; remove one of them"
-                )
-                continue
-            self._document.origins[path] = _line(name)
-            values[name.value] = self._value(part, path)
-        return values
-
-    def _scalar(self, node: yaml.Node, key: Key) -> Tree:
         try:
             value = self._constructor.construct_object(node)
         except (yaml.YAMLError, ValueError):
@@ -159,6 +139,23 @@ class _NodeReader:
             return str(node.value)
         # No key takes a date or a similar type: use the text as written.
         return value if isinstance(value, str | int | float | None) else str(node.value)
+
+    def _mapping(self, node: yaml.MappingNode, key: Key) -> dict[str, Tree]:
+        values: dict[str, Tree] = {}
+        for name, part in node.value:
+            if not isinstance(name, yaml.ScalarNode):
+                self._document.problems[key] = "every key in it must be a plain word"
+                self._document.origins[key] = _line(name)
+                continue
+            path = (*key, name.value)
+            if name.value in values:
+                self._document.problems[path] = (
+                    f"is there twice, also in {_line(name)}; remove one of them"
+                )
+                continue
+            self._document.origins[path] = _line(name)
+            values[name.value] = self._value(part, path)
+        return values
 
 
 def _broken(problem: str, origin: str = "") -> YamlDocument:

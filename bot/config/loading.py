@@ -67,7 +67,20 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
         found = problems.explain(error, Config)
     if not found and not read.problems:
         return config
-    raise ConfigError(_told(file, read.origins, found | read.problems, hidden))
+    wrong = found | read.problems
+    lines = [f"{file or 'The configuration'} cannot be used:"]
+    places = {key: place for place, key in enumerate(read.origins)}
+    for key, text in sorted(wrong.items(), key=lambda item: places.get(item[0], len(places))):
+        # The origin of a key, or of the first key below it.
+        below = (origin for each, origin in read.origins.items() if each[: len(key)] == key)
+        origin = read.origins.get(key) or (next(below, "") if key else "")
+        where = problems.name(key) + (f" ({origin})" if origin and key else origin)
+        sentence = text if text.endswith(("?", ".")) else f"{text}."
+        for variable, value in hidden.items():
+            if len(value) >= _SHORTEST_SECRET:
+                sentence = sentence.replace(value, f"[{variable}]")
+        lines.append(f"  {where}: {sentence}" if where else f"  {sentence}")
+    raise ConfigError(masking.without_secrets("\n".join(lines)))
 
 
 def origins(path: Path | None, environ: Mapping[str, str]) -> dict[str, str]:
@@ -176,21 +189,3 @@ def _drop_empty_sections(tree: dict[str, Tree], kind: type[Settings]) -> None:
             _drop_empty_sections(value, section)
         elif section and value is None:
             tree.pop(name, None)
-
-
-def _told(
-    file: Path | None, origins: Mapping[Key, str], wrong: dict[Key, str], hidden: Mapping[str, str]
-) -> str:
-    lines = [f"{file or 'The configuration'} cannot be used:"]
-    places = {key: place for place, key in enumerate(origins)}
-    for key, text in sorted(wrong.items(), key=lambda item: places.get(item[0], len(places))):
-        # The origin of a key, or of the first key below it.
-        below = (origin for each, origin in origins.items() if each[: len(key)] == key)
-        origin = origins.get(key) or (next(below, "") if key else "")
-        where = problems.name(key) + (f" ({origin})" if origin and key else origin)
-        sentence = text if text.endswith(("?", ".")) else f"{text}."
-        for variable, value in hidden.items():
-            if len(value) >= _SHORTEST_SECRET:
-                sentence = sentence.replace(value, f"[{variable}]")
-        lines.append(f"  {where}: {sentence}" if where else f"  {sentence}")
-    return masking.without_secrets("\n".join(lines))

@@ -135,12 +135,9 @@ class ConfigWatch:
         if content == self._content:
             return None
         self._content = content
-        return self._replace(self._file, content, loaded)
-
-    def _replace(self, file: Path, content: str, loaded: Config | ConfigError) -> Reload | None:
         if isinstance(loaded, ConfigError):
             self._valid = False
-            reload = Reload(file=file, content=content, error=str(loaded))
+            reload = Reload(file=self._file, content=content, error=str(loaded))
             log.error("%s", reload.text)
             return reload
         # Before anything that uses the new values can write to the log.
@@ -151,8 +148,8 @@ class ConfigWatch:
         if was_valid and not changes:
             return None
         for change in changes:
-            log.info("%s has changed: %s", file, change)
-        return Reload(file=file, content=content, changes=changes)
+            log.info("%s has changed: %s", self._file, change)
+        return Reload(file=self._file, content=content, changes=changes)
 
     def _read_again(self) -> tuple[str, Config | ConfigError]:
         raw = self._bytes()
