@@ -254,12 +254,6 @@ class Announcements:
             self.on_due(AnnouncementDue(key=key))
 
 
-def _part(item: OutboxEntry) -> str:
-    """Return one result of several, with its title and footer."""
-    footer = f"_{item.footer}_" if item.footer else ""
-    return "\n\n".join(filter(None, (f"**{item.title}**", item.text, footer)))
-
-
 async def _announce(
     items: Sequence[OutboxEntry],
     stopper: User | None,
@@ -271,31 +265,31 @@ async def _announce(
 ) -> Delivered:
     """Send the texts of items in one message."""
     item, several = items[0], len(items) > 1
+    together: list[str] = []
+    for each in items:
+        together += [f"**{each.title}**", each.text, f"_{each.footer}_" if each.footer else ""]
+    buttons: tuple[NoticeButton, ...] = ()
+    if notice is not None and not notice.user_id:
+        # No admin has settled the notice.
+        buttons = tuple(
+            NoticeButton(notice.id, Choice(str(number), label), line)
+            for number, (label, line) in enumerate(notice.buttons, 1)
+        )
     return await outlet.announce(
         Announcement(
             key=item.send_key or item.key,
             place=item.place,
             owner=item.user,
             title=TOGETHER.format(len(items)) if several else item.title,
-            text="\n\n".join(map(_part, items)) if several else item.text,
+            text="\n\n".join(filter(None, together)) if several else item.text,
             footer="" if several else item.footer,
             maybe_repeated=any(each.maybe_repeated for each in items),
             stopped_by=Stopper(stopper.identity, shown_name(stopper)) if stopper else None,
             resumable=item.run_id or "" if resumable else "",
             quiet=quiet,
             results=tuple((each.run_id, each.text) for each in items if each.run_id),
-            buttons=_buttons(notice) if notice else (),
+            buttons=buttons,
         )
-    )
-
-
-def _buttons(notice: StoredNotice) -> tuple[NoticeButton, ...]:
-    """Return the buttons of a notice that no admin has settled."""
-    if notice.user_id:
-        return ()
-    return tuple(
-        NoticeButton(notice.id, Choice(str(number), label), line)
-        for number, (label, line) in enumerate(notice.buttons, 1)
     )
 
 

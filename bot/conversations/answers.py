@@ -16,7 +16,6 @@ from bot.subagents.requests import Caller
 from bot.subagents.settling import PERMIT
 from bot.values import Clock, Identity, Place, Role, short
 from db import audit, run_questions, runs, shared_threads, standing_grants
-from db.audit import AuditEntry
 from db.database import Database, Transaction
 from db.run_questions import RunQuestion
 from db.runs import Run
@@ -58,7 +57,9 @@ class Answers:
         Returns:
             The reply; `None` if the event was stored before.
         """
-        question, run = await self._question(asked)
+        async with self.database.snapshot() as tx:
+            question = await run_questions.get(tx, asked)
+            run = await runs.get(tx, question.run_id) if question else None
         if question is None:
             if choice not in {YES.key, NO.key, FOR_A_DAY.key, ALWAYS.key}:
                 return GONE_REPLY
@@ -222,7 +223,23 @@ class Answers:
                     now=self.now(),
                 )
             if taken:
-                await audit.record(tx, self._entry(answerer, question, meant))
+                # The entry does not contain the words of an answer.
+                action, effect = "answer", ""
+                if question.kind == "permit":
+                    action = "deny" if meant.status == "no" else "approve"
+                    if meant.text == ALWAYS.key:
+                        effect = f"until {self.now() + ALWAYS_FOR:%Y-%m-%d}, for all runs there"
+                    elif meant.whole_run:
+                        effect = "for the whole run"
+                entry = answerer.entry(
+                    action,
+                    self.now(),
+                    owner=question.user_id,
+                    subject=question.run_id,
+                    effect=" ".join(filter(None, (question.tool, effect))),
+                    id_=audit.entry_id("answer", question.id),
+                )
+                await audit.record(tx, entry)
             return taken, run
 
         written = await inbound.store(self.database, event, write, self.now)
@@ -242,24 +259,6 @@ class Answers:
         if meant.text == ALWAYS.key:
             for_ = f"until {self.now() + ALWAYS_FOR:%d %b}, like all your runs here"
         return CommandReply(text=f"Allowed: {name} may use `{question.tool}` {for_}.")
-
-    def _entry(self, answerer: Caller, question: RunQuestion, meant: "_Meaning") -> AuditEntry:
-        """Return the entry of the audit log for an answer, whose words it does not contain."""
-        action, effect = "answer", ""
-        if question.kind == "permit":
-            action = "deny" if meant.status == "no" else "approve"
-            if meant.text == ALWAYS.key:
-                effect = f"until {self.now() + ALWAYS_FOR:%Y-%m-%d}, for all runs there"
-            elif meant.whole_run:
-                effect = "for the whole run"
-        return answerer.entry(
-            action,
-            self.now(),
-            owner=question.user_id,
-            subject=question.run_id,
-            effect=" ".join(filter(None, (question.tool, effect))),
-            id_=audit.entry_id("answer", question.id),
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from bot.platforms.base import (
     FOR_A_DAY,
     NO,
     YES,
-    Choice,
     CommandReply,
     Confirmation,
     Incoming,
@@ -127,13 +126,16 @@ class Approvals:
                 )
         if before is not None and before.status != "open":
             return {"status": before.status, "note": "The user has answered this already."}
+        lasting = [FOR_A_DAY] if approval.context["grantable"] else []
+        if approval.context["rules"]:
+            lasting.append(ALWAYS)
         question = Confirmation(
             id=approval.id,
             owner=context.user,
             place=context.place,
             text=text,
             expires_in_seconds=EXPIRES_AFTER.total_seconds(),
-            choices=_choices(approval),
+            choices=(YES, *lasting, NO),
         )
         try:
             async with asyncio.timeout(ASK_SECONDS):
@@ -241,9 +243,13 @@ class Approvals:
                 await audit.record(tx, entry)
             if first and begins:
                 await self._begin(tx, approval, user)
-                await self._grant(tx, approval, user, rules)
-                talk, until = approval.context["conversation_id"], self.now() + GRANTED_FOR
-                await grants.give(tx, talk, approval.user_id, granted, until)
+                now, place = self.now(), Place(*approval.context["place"])
+                owner, talk = approval.user_id, approval.context["conversation_id"]
+                until = now + ALWAYS_FOR
+                await standing_grants.give(
+                    tx, owner, place, rules, by=user.key, until=until, now=now
+                )
+                await grants.give(tx, talk, owner, granted, now + GRANTED_FOR)
             return first
 
         first = await inbound.store(self.database, event, write, self.now)
@@ -260,14 +266,6 @@ class Approvals:
         until = self.now() + ALWAYS_FOR
         lasting = LASTING if granted else STANDING.format(until=until) * (choice == ALWAYS.key)
         return CommandReply(text=f"Yes: {_briefly(approval)}. The answer follows.{lasting}")
-
-    async def _grant(
-        self, tx: Transaction, approval: Approval, by: Identity, rules: Sequence[str]
-    ) -> None:
-        """Store the consent to later calls that these rules ask about."""
-        now, place = self.now(), Place(*approval.context["place"])
-        owner, until = approval.user_id, now + ALWAYS_FOR
-        await standing_grants.give(tx, owner, place, rules, by=by.key, until=until, now=now)
 
     async def waiting(self, user: Identity, place: Place) -> list[Waiting]:
         """Return the open questions to this user in this place, newest first."""
@@ -358,14 +356,6 @@ def _lasting(approval: Approval, choice: str) -> tuple[Sequence[str], Sequence[s
     a_day = choice == FOR_A_DAY.key and stored.get("grantable")
     tools = [each["tool"] for each in stored["calls"]] if a_day else []
     return tools, stored.get("rules", ()) if choice == ALWAYS.key else ()
-
-
-def _choices(approval: Approval) -> tuple[Choice, ...]:
-    """Return the possible answers to a question."""
-    lasting = [FOR_A_DAY] if approval.context["grantable"] else []
-    if approval.context["rules"]:
-        lasting.append(ALWAYS)
-    return (YES, *lasting, NO)
 
 
 def _decided(approval: Approval, by: Identity) -> str:

@@ -105,7 +105,11 @@ def attributed(
         "at": f"{at:%Y-%m-%d %H:%M}",
         "reply_to": known.get(message.reply_to, "earlier" if message.reply_to else ""),
     }
-    attributes = " ".join(f'{name}="{_attribute(value)}"' for name, value in named.items() if value)
+    attributes = " ".join(
+        f'{name}="{html.escape(defused(without_secrets(one_line(value, 60), prose=True)))}"'
+        for name, value in named.items()
+        if value
+    )
     escaped = escape_for_model(message.text, limit=foreign_content.MOST_CHARACTERS)
     body = foreign_content.with_quotes(files + escaped, message.quoted)
     return f"<message {attributes}>\n{body}\n</message>"
@@ -119,7 +123,3 @@ def authors(messages: Sequence[StoredMessage]) -> dict[str, str]:
 def name_of(message: StoredMessage) -> str:
     """Return the author of a message as the model is told: `u3`, or `you` for the bot itself."""
     return f"u{message.author_number}" if message.author_number else "you"
-
-
-def _attribute(value: str) -> str:
-    return html.escape(defused(without_secrets(one_line(value, 60), prose=True)))

@@ -120,27 +120,22 @@ class AuditLog:
                 await self._tell(AdminNotice(key=f"audit key {today}", text=str(error)))
                 raise
             sealed = await self.database.write(audit_chain.seal, key)
-            if sealed.other_key:
-                await self._report_other_key(sealed.other_key)
+            if other := sealed.other_key:
+                now = self.keys.current.id
+                log.warning("The audit log was sealed with the key %s, and now with %s", other, now)
+                text = (
+                    f"The audit log was sealed with another key so far (`{other}`, now `{now}`). "
+                    "If you have changed `audit.key`, put the former one into "
+                    "`audit.former_keys`. If not, processes have different keys: set `audit.key` "
+                    "for all of them."
+                )
+                await self._tell(AdminNotice(key=f"audit key {other} {now}", text=text))
             if sealed.count:
-                await self._log_head()
-
-    async def _log_head(self) -> None:
-        today = f"{self.now():%Y-%m-%d}"
-        if today not in self._heads:
-            self._heads.clear()
-            self._heads[today] = str(await self.database.read(audit_chain.head))
-            log.info("The head of the audit log is %s", self._heads[today])
-
-    async def _report_other_key(self, other: str) -> None:
-        current = self.keys.current.id
-        log.warning("The audit log was sealed with the key %s, and now with %s", other, current)
-        text = (
-            f"The audit log was sealed with another key so far (`{other}`, now `{current}`). "
-            "If you have changed `audit.key`, put the former one into `audit.former_keys`. If "
-            "not, processes have different keys: set `audit.key` for all of them."
-        )
-        await self._tell(AdminNotice(key=f"audit key {other} {current}", text=text))
+                today = f"{self.now():%Y-%m-%d}"
+                if today not in self._heads:
+                    self._heads.clear()
+                    self._heads[today] = str(await self.database.read(audit_chain.head))
+                    log.info("The head of the audit log is %s", self._heads[today])
 
     async def _tell(self, notice: AdminNotice) -> None:
         if self.tell is not None:

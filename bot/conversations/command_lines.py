@@ -181,11 +181,6 @@ class CommandSpec:
             case _:
                 return True
 
-    def begins_with_choice(self, words: str) -> bool:
-        """Return True if the first word is that of a special value of the arguments."""
-        first = {value.split()[0] for value, _ in self.choices}
-        return words.partition(" ")[0].lower() in first
-
     def leaves_quote_open(self, words: str) -> bool:
         """Return True if a quotation begins before the free text and never ends."""
         text = self._split(words)[0].get(self.text.name, "") if self.text else ""
@@ -304,7 +299,9 @@ class CommandTable(Generic[Spec_co]):
         of_runs = None
         if command is None:
             of_runs = self.get(other, name)
-        elif command.admin and not command.begins_with_choice(words):
+        elif command.admin and words.partition(" ")[0].lower() not in {
+            value.split()[0] for value, _ in command.choices
+        }:
             # A command of users has the same name: `/resume ID` is about a run.
             of_runs = self.get(CommandGroup.RUNS, name) if words else None
         elif words and all(

@@ -1,6 +1,6 @@
 """Shows what a turn would send to a model, in tokens (pure)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bot.agent.messages import Message, ToolResults, UserMessage, estimate_tokens
@@ -35,7 +35,10 @@ class ContextPreview:
 
     def lines(self) -> Iterator[str]:
         """Yield the parts with their tokens, the summary and the user's own block, Markdown."""
-        prompt, tools = estimate_tokens(self.prompt), tokens_of_tools(self.tools)
+        prompt = estimate_tokens(self.prompt)
+        tools = sum(
+            estimate_tokens(f"{each.name}{each.description}{each.schema}") for each in self.tools
+        )
         spoken = [shown for item, shown in self.history if item.role != "summary"]
         summaries = [(item, shown) for item, shown in self.history if item.role == "summary"]
         history = sum(map(estimate_tokens, spoken))
@@ -43,7 +46,13 @@ class ContextPreview:
         block = estimate_tokens(self.block.text)
         yield f"- system prompt: {prompt:,}"
         yield f"- {counted(len(self.tools), 'tool')}: {tools:,}"
-        yield f"- history, {_contents(spoken)}: {history:,}"
+        every = [each for shown in spoken for each in shown]
+        results = sum(len(each.results) for each in every if isinstance(each, ToolResults))
+        images = sum(len(each.images) for each in every if isinstance(each, UserMessage))
+        parts = [counted(len(spoken), "message")]
+        parts += [counted(results, "result") + " of tools"] * bool(results)
+        parts += [counted(images, "image")] * bool(images)
+        yield f"- history, {', '.join(parts)}: {history:,}"
         if summaries:
             yield f"- summary of what was said before: {summary:,}"
         yield f"- your own block, which is sent with your messages alone and not kept: {block:,}"
@@ -51,11 +60,6 @@ class ContextPreview:
         for item, _ in summaries:
             yield from ("", "**The summary**", *_quoted(item.text))
         yield from ("", "**Your own block**", *_quoted(self.block.text[:MOST_SHOWN].strip()))
-
-
-def tokens_of_tools(tools: Iterable[ToolDescription]) -> int:
-    """Return the tokens of the descriptions and schemas of tools."""
-    return sum(estimate_tokens(f"{each.name}{each.description}{each.schema}") for each in tools)
 
 
 def imagined(caller: Caller, conversation_id: str, *, name: str, number: int, now: Clock) -> Turn:
@@ -88,17 +92,6 @@ def imagined(caller: Caller, conversation_id: str, *, name: str, number: int, no
         shared=caller.shared,
         number=number or 1,
     )
-
-
-def _contents(spoken: Sequence[Sequence[Message]]) -> str:
-    """Return the numbers of messages, results and images in a history."""
-    every = [each for shown in spoken for each in shown]
-    results = sum(len(each.results) for each in every if isinstance(each, ToolResults))
-    images = sum(len(each.images) for each in every if isinstance(each, UserMessage))
-    parts = [counted(len(spoken), "message")]
-    parts += [counted(results, "result") + " of tools"] * bool(results)
-    parts += [counted(images, "image")] * bool(images)
-    return ", ".join(parts)
 
 
 def _quoted(text: str) -> list[str]:

@@ -148,7 +148,11 @@ class Control:
         for conversation_id, platform in waiting:
             self.events.publish(TurnWaiting(conversation_id=conversation_id, platform=platform))
         await self.manager.endings.promote()
-        return lifted, [each for each in left if _in_powers(each, caller)]
+        return lifted, [
+            each
+            for each in left
+            if has_admin_powers(caller, each.place if each.place.platform else None)
+        ]
 
     async def affected(self, scope: Pause) -> Affected:
         """Return the unfinished work in a scope."""
@@ -185,10 +189,6 @@ class Control:
             nobody = Pause(paused_by=caller.user.key, created_at=self.now())
             await self._record(tx, "drain", nobody, caller)
         self.draining.set()
-
-
-def _in_powers(pause: Pause, caller: Caller) -> bool:
-    return has_admin_powers(caller, pause.place if pause.place.platform else None)
 
 
 def account_named(typed: str, admin: Identity) -> Identity:

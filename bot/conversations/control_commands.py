@@ -30,7 +30,11 @@ async def resume(call: CommandCall) -> CommandReply:
     lifted, left = await control.resume(scope, caller)
     lines = [f"▶ Resumed: {_named(scope)}. What waited begins now." if lifted else NOTHING]
     if left:
-        lines += ["", "**Still paused**", *(f"- {_listed(each, call)}" for each in left)]
+        lines += ["", "**Still paused**"]
+    for each in left:
+        by, since = each.name or each.paused_by, f"{each.created_at:%d %b %H:%M} UTC"
+        typed = call.typed(f"resume {_words(each)}")
+        lines.append(f"- {_named(each)}, by {by} since {since}: `{typed}`")
     return CommandReply(text="\n".join(lines), failed=not lifted)
 
 
@@ -92,9 +96,3 @@ def _words(scope: Pause) -> str:
     if not scope.place.channel:
         return f"server {_place(scope)}"
     return f"channel {_place(scope)}" if scope.place.workspace else "here"
-
-
-def _listed(pause: Pause, call: CommandCall) -> str:
-    by = pause.name or pause.paused_by
-    resume = call.typed(f"resume {_words(pause)}")
-    return f"{_named(pause)}, by {by} since {pause.created_at:%d %b %H:%M} UTC: `{resume}`"

@@ -56,7 +56,18 @@ async def forget(call: CommandCall) -> CommandReply:
     words = call.get("whom").lower().split()
     await call.bot.copies.data.refuse_held(call.caller.user)
     if words in ([], ["me"]):
-        return await _preview(call)
+        found = await call.bot.copies.data.counts(call.caller.user)
+        there = [counted(found[name], word) for name, word in _NAMED.items() if found.get(name)]
+        at_terminal = call.caller.place.platform == "terminal"
+        export = call.typed("export")
+        text = WHAT.format(
+            there=", ".join(there) or "no messages",
+            files=AND_COPIES.format(export=export) if at_terminal else WORKSPACE,
+            platform=IN_TERMINAL if at_terminal else POSTED,
+            export=export,
+            yes=call.typed("forget me yes"),
+        )
+        return CommandReply(text=text)
     if words != ["me", "yes"]:
         forms = f"`{call.typed('forget me')}`, and `{call.typed('forget me yes')}`"
         raise BadRequestError(f"Nothing is deleted. There are {forms}.")
@@ -66,18 +77,3 @@ async def forget(call: CommandCall) -> CommandReply:
     kept = await call.bot.copies.data.delete(caller.user, command_id=caller.command_id)
     runs = KEPT.format(runs=counted(kept, "run")) if kept else ""
     return CommandReply(text=GONE.format(kept=runs))
-
-
-async def _preview(call: CommandCall) -> CommandReply:
-    found = await call.bot.copies.data.counts(call.caller.user)
-    there = [counted(found[name], word) for name, word in _NAMED.items() if found.get(name)]
-    at_terminal = call.caller.place.platform == "terminal"
-    export = call.typed("export")
-    text = WHAT.format(
-        there=", ".join(there) or "no messages",
-        files=AND_COPIES.format(export=export) if at_terminal else WORKSPACE,
-        platform=IN_TERMINAL if at_terminal else POSTED,
-        export=export,
-        yes=call.typed("forget me yes"),
-    )
-    return CommandReply(text=text)

@@ -123,7 +123,16 @@ class Orchestrator:
         # In a message, a command with further words is a sentence about it.
         if typed is not None and (typed.exact or not incoming.place.message):
             if typed.command is not None and typed.command.name == "ask" and typed.words:
-                return await self._ask(replace(incoming, text=typed.words), role)
+                refused = await self.queue.put(replace(incoming, text=typed.words), role)
+                place = incoming.place
+                if refused is not None or place.message or place.platform == "terminal":
+                    return refused
+                if not is_private(place):
+                    # Nobody else has read the question.
+                    head = f"{one_line(incoming.user_name, 60)} asked:"
+                    question = f"{head}\n\n{quote(typed.words)}".strip()
+                    self.queue.notices.say(place, incoming.user, question)
+                return CommandReply(text="I answer here.")
             return await self.commands.carry_out(incoming, text, role)
         if text.casefold().strip(" .!") in STOP_WORDS:
             working = await self.database.read(turns.active_of, None, incoming.place)
@@ -132,18 +141,6 @@ class Orchestrator:
                 return await self.commands.carry_out(incoming, stop, role)
         answered = await self.answers.in_words(incoming, role, text)
         return await self.queue.put(incoming, role) if answered is None else answered
-
-    async def _ask(self, incoming: Incoming, role: Role) -> CommandReply | None:
-        """Store the question of a command as a message; what was typed as one needs no reply."""
-        refused = await self.queue.put(incoming, role)
-        place = incoming.place
-        if refused is not None or place.message or place.platform == "terminal":
-            return refused
-        if not is_private(place):
-            # Nobody else has read the question.
-            text = f"{one_line(incoming.user_name, 60)} asked:\n\n{quote(incoming.text)}".strip()
-            self.queue.notices.say(place, incoming.user, text)
-        return CommandReply(text="I answer here.")
 
     async def answer(
         self,

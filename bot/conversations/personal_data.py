@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from io import BytesIO
 from typing import IO, TypeVar
 
@@ -200,7 +200,16 @@ class PersonalData:
         windows = (timedelta(seconds=each.window_seconds) for each in rates)
         now = self.now()
         since = now - max(COUNTED, *windows)
-        await self._delete_parts(user, since, now)
+        async with self.database.snapshot() as tx:
+            owner = await user_data.owner_of(tx, user.key)
+        for part in user_deletion.parts(owner, since, now):
+            more = True
+            while more:
+                async with self.database.transaction() as tx:
+                    await _refuse_held(tx, user)
+                    more = await part(tx)
+                # On SQLite nothing above yields to other tasks.
+                await asyncio.sleep(0)
         async with self.database.transaction() as tx:
             await _refuse_held(tx, user)
             await stored_commands.apply(tx, command_id, now)
@@ -228,19 +237,6 @@ class PersonalData:
             OnHoldError: The user is.
         """
         await self.database.write(_refuse_held, user)
-
-    async def _delete_parts(self, user: Identity, since: datetime, now: datetime) -> None:
-        """Delete most rows in transactions so short that no other work waits for them."""
-        async with self.database.snapshot() as tx:
-            owner = await user_data.owner_of(tx, user.key)
-        for part in user_deletion.parts(owner, since, now):
-            more = True
-            while more:
-                async with self.database.transaction() as tx:
-                    await _refuse_held(tx, user)
-                    more = await part(tx)
-                # On SQLite nothing above yields to other tasks.
-                await asyncio.sleep(0)
 
     async def _stop_work(self, user: Identity) -> None:
         """Stop the runs and turns of a user, and wait for their end.

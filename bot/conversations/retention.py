@@ -3,10 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
-
-from sqlalchemy import Table
 
 from bot.engine import Engine
 from bot.subagents.limits import SubagentSettings
@@ -77,18 +75,18 @@ class Retention:
                 # On SQLite nothing above yields to other tasks.
                 await asyncio.sleep(PAUSE_SECONDS if more else 0)
         for table in retention.UNREFERENCED:
-            await self._forget_unreferenced(table, moments["conversations"])
+            for _ in range(WINDOWS):
+                after = await self.database.write(
+                    retention.forget_unreferenced,
+                    table,
+                    moments["conversations"],
+                    self._after.get(table.name, ""),
+                )
+                self._after[table.name] = after
+                await asyncio.sleep(0)
+                if not after:
+                    break
         await self.database.write(workers.forget, timedelta(days=RECORD_DAYS))
         more = True
         while more:
             more = await self.engine.forget_before(now - timedelta(days=RECORD_DAYS))
-
-    async def _forget_unreferenced(self, table: Table, moment: datetime) -> None:
-        for _ in range(WINDOWS):
-            after = await self.database.write(
-                retention.forget_unreferenced, table, moment, self._after.get(table.name, "")
-            )
-            self._after[table.name] = after
-            await asyncio.sleep(0)
-            if not after:
-                return

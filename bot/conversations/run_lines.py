@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from bot.agent.sanitizer import one_line
-from bot.catalog.agents import AgentDefinition, Agents
+from bot.catalog.agents import Agents
 from bot.run_texts import counted, dollars, status_text
 from bot.subagents.limits import SubagentSettings, spoken
 from bot.subagents.records import RunDetails
@@ -143,28 +143,24 @@ def agents_text(
     which = f", page {page} of {pages}" if pages > 1 else ""
     lines = [f"**Agents**{with_words} ({len(found)}{which})"]
     for agent in found[(page - 1) * AGENTS_PER_PAGE : page * AGENTS_PER_PAGE]:
-        lines += _agent_lines(agent, settings)
+        tools = "all that runs may have" if agent.tools is None else _tools(agent.tools) or "none"
+        if agent.disallowed:
+            tools += f", but not {_tools(agent.disallowed)}"
+        minutes = agent.timeout_minutes or settings.default_timeout_minutes
+        tokens = agent.token_budget or settings.default_token_budget
+        lines += [
+            f"- **{one_line(agent.name, 60)}**: {one_line(agent.description, 300)}",
+            f"  - Tools: {tools}",
+            f"  - Limits: {counted(agent.max_steps, 'step')}, "
+            f"{spoken(min(minutes, settings.max_timeout_minutes) * 60)} "
+            f"({spoken(settings.sync_timeout_seconds)} when an answer waits for it), "
+            f"{min(tokens, settings.max_token_budget):,} tokens",
+        ]
     lines += ["", "`/subagents spawn --agent NAME TASK` starts one."]
     if page < pages:
         more = " ".join(["/subagents agents", *words.split(), str(page + 1)])
         lines[-1] += f" `{more}` shows the next page."
     return "\n".join(lines)
-
-
-def _agent_lines(agent: AgentDefinition, settings: SubagentSettings) -> list[str]:
-    tools = "all that runs may have" if agent.tools is None else _tools(agent.tools) or "none"
-    if agent.disallowed:
-        tools += f", but not {_tools(agent.disallowed)}"
-    minutes = agent.timeout_minutes or settings.default_timeout_minutes
-    tokens = agent.token_budget or settings.default_token_budget
-    return [
-        f"- **{one_line(agent.name, 60)}**: {one_line(agent.description, 300)}",
-        f"  - Tools: {tools}",
-        f"  - Limits: {counted(agent.max_steps, 'step')}, "
-        f"{spoken(min(minutes, settings.max_timeout_minutes) * 60)} "
-        f"({spoken(settings.sync_timeout_seconds)} when an answer waits for it), "
-        f"{min(tokens, settings.max_token_budget):,} tokens",
-    ]
 
 
 def _tools(names: tuple[str, ...]) -> str:

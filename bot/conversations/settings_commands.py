@@ -30,7 +30,17 @@ async def settings(call: CommandCall) -> CommandReply:
     user = account_named(account, caller.user) if account else caller.user
     place = place_named(where) if where else caller.place
     if (user, place) != (caller.user, caller.place):
-        return await _of_others(call, user, place)
+        if not has_admin_powers(caller, place):
+            raise NotAllowedError(NOT_THERE)
+        owner = "" if user == caller.user else user.key
+        entry = caller.entry(
+            VIEW, bot.now(), owner=owner, subject=where_of(place), effect="settings"
+        )
+        await bot.database.write(audit.record, entry)
+        lines = await bot.report.lines(user, place)
+        lines += await _no_longer_asked(call, user, place)
+        head = f"**What applies to `{spelled(user)}` in `{where_of(place)}`**"
+        return CommandReply(text="\n".join([head, *lines]))
     lines = [f"- you: `{spelled(caller.user)}`, {rights_of(caller)} (`access`)"]
     lines += await bot.report.lines(caller.user, caller.place)
     async with bot.database.snapshot() as tx:
@@ -39,20 +49,6 @@ async def settings(call: CommandCall) -> CommandReply:
         lines.append(f"- model: `{chosen}` (this chat, `{call.typed('model NAME')}`)")
     lines += await _no_longer_asked(call, caller.user, caller.place)
     return CommandReply(text="\n".join(["**What applies to you here**", *lines]))
-
-
-async def _of_others(call: CommandCall, user: Identity, place: Place) -> CommandReply:
-    bot, caller = call.bot, call.caller
-    if not has_admin_powers(caller, place):
-        raise NotAllowedError(NOT_THERE)
-    assert bot.report is not None
-    owner = "" if user == caller.user else user.key
-    entry = caller.entry(VIEW, bot.now(), owner=owner, subject=where_of(place), effect="settings")
-    await bot.database.write(audit.record, entry)
-    lines = await bot.report.lines(user, place)
-    lines += await _no_longer_asked(call, user, place)
-    head = f"**What applies to `{spelled(user)}` in `{where_of(place)}`**"
-    return CommandReply(text="\n".join([head, *lines]))
 
 
 async def _no_longer_asked(call: CommandCall, user: Identity, place: Place) -> list[str]:

@@ -6,7 +6,7 @@ from bot.agent.sanitizer import one_line
 from bot.conversations.admin_notices import AdminNotice, AdminNotices
 from bot.conversations.spending_commands import Raise, place_of
 from bot.spending.ledger import PoolNotice
-from bot.spending.pools import WARN_PERCENT, Pool, Scope, amounts, limit_name
+from bot.spending.pools import WARN_PERCENT, Scope, amounts, limit_name
 from bot.values import Clock, Place
 from db import outbox, users
 from db.database import Transaction
@@ -48,7 +48,8 @@ class SpendingNotices:
             known = await users.get(tx, payer.user.key)
             subject = one_line(known.name, 60) if known else payer.user.account
         elif place_of(pool.scope, payer.place):
-            subject = f"{_title(pool)} {':'.join(filter(None, pool.subject.split(':')))}"
+            title = "the channel" if pool.scope is Scope.CHANNEL else "the server or workspace"
+            subject = f"{title} {':'.join(filter(None, pool.subject.split(':')))}"
         state_words = "is reached" if notice.exhausted else f"is at {WARN_PERCENT} %"
         by = Raise.half_of(pool)
         # A limit that was raised can be reached again.
@@ -62,7 +63,3 @@ class SpendingNotices:
                 buttons=((f"Raise by {by} for today", f"!retinue raise {pool.id} {by}"),),
             ),
         )
-
-
-def _title(pool: Pool) -> str:
-    return "the channel" if pool.scope is Scope.CHANNEL else "the server or workspace"

@@ -75,16 +75,7 @@ class ThreadReader:
             and each.place.message != turn.place.message
             and (each.text.strip() or each.quoted or each.files)
         ]
-        await self._store(turn, self._chosen(above, first=not begins))
-        return ""
-
-    def _chosen(self, above: Sequence[PastMessage], *, first: bool) -> list[PastMessage]:
-        """Return the newest messages that fit into the tokens, oldest first.
-
-        Args:
-            above: The messages, oldest first.
-            first: Whether the first one, which opened a thread, is included in any case.
-        """
+        # The newest that fit, and the first in any case, which opened the thread.
         kept: list[PastMessage] = []
         room = self.settings().context_tokens
         for past in reversed(above):
@@ -92,19 +83,28 @@ class ThreadReader:
             if kept and room < 0:
                 break
             kept.append(past)
-        if first and above and kept[-1] is not above[0]:
+        if not begins and above and kept[-1] is not above[0]:
             kept.append(above[0])
-        return kept[::-1]
+        await self._store(turn, kept[::-1])
+        return ""
 
     async def _store(self, turn: Turn, above: Sequence[PastMessage]) -> None:
         now = self.now()
         async with self.database.transaction() as tx:
             known = await conversations.references(tx, turn.conversation_id)
-            for at, past in zip(_sorted_at(above, turn.created_at), above, strict=True):
+            # Rising times that keep the order of messages, all before a time of our clock.
+            times: list[datetime] = []
+            for index, past in enumerate(above):
+                latest = turn.created_at - timedelta(microseconds=len(above) - index)
+                earliest = times[-1] + timedelta(microseconds=1) if times else past.sent_at
+                times.append(min(max(past.sent_at, earliest), latest))
+            for at, past in zip(times, above, strict=True):
                 if past.place.message in known:
                     continue
                 text = plain(past.text, limit=self.settings().context_tokens * 3)
-                quoted = (*past.quoted, *_reactions(past))
+                shown = ", ".join(f"{emoji} {count}" for emoji, count in past.reactions.items())
+                reactions = [Quoted("note", f"reactions: {shown}")] if shown else []
+                quoted = (*past.quoted, *reactions)
                 await put_overheard(
                     tx,
                     turn.conversation_id,
@@ -114,18 +114,3 @@ class ThreadReader:
                     sorted_at=at,
                 )
             await conversations.mark_looked_at(tx, turn.conversation_id, now)
-
-
-def _reactions(past: PastMessage) -> list[Quoted]:
-    shown = ", ".join(f"{emoji} {count}" for emoji, count in past.reactions.items())
-    return [Quoted("note", f"reactions: {shown}")] if shown else []
-
-
-def _sorted_at(above: Sequence[PastMessage], before: datetime) -> list[datetime]:
-    """Return rising times that keep the order of messages, all before a time of our clock."""
-    times: list[datetime] = []
-    for index, past in enumerate(above):
-        latest = before - timedelta(microseconds=len(above) - index)
-        earliest = times[-1] + timedelta(microseconds=1) if times else past.sent_at
-        times.append(min(max(past.sent_at, earliest), latest))
-    return times

@@ -127,7 +127,11 @@ class TurnContext:
         own = files.get(turn.message_id, MessageFiles())
         messages.append(_last(turn, newest, own, block))
         of_runs = [*state.active, *state.recent]
-        others = _has_others(turn, past)
+        summarised = not is_private(turn.place)
+        others = any(
+            item.author not in {"", turn.user.key} or (summarised and item.role == "summary")
+            for item in past
+        )
         return Beginning(
             messages=messages,
             away=away,
@@ -160,15 +164,26 @@ class TurnContext:
         """Return the stored state that a turn begins with."""
         async with self.database.snapshot() as tx:
             past, newest = await _read(tx, turn)
-            sent, made = await self._kept(tx, turn, past, newest)
+            spoken = [item.id for item in past if item.role == "user" and item.id != newest.id]
+            room = int(self.settings().context_tokens * FILE_CHARACTERS_PER_TOKEN)
+            sent = await foreign_content.read(tx, [*spoken, turn.message_id], room)
+            answered = [item.turn_id for item in past if item.role == "assistant" and item.turn_id]
+            made = await steps.load_many(tx, answered)
             here, earlier = turn.conversation_id, []
             if past and past[0].role == "summary":
                 before = past[0].id
                 earlier = await stored_files.summarised(tx, here, before, limit=EARLIER_FILES)
-            active, asked, recent, waiting = await self._runs(tx, turn)
-            todo_list = todos.list_of(turn.conversation_id, turn.user, shared=turn.shared)
-            todo = await todos.read(tx, todo_list, turn.user.key)
+            scope = own_scope(Caller(user=turn.user, role=turn.role, place=turn.place))
+            owner, read_in = scope.owner, scope.read_in
+            active = await runs.active(tx, owner, read_in=read_in, limit=20)
+            asked = await run_questions.open_of_many(tx, [run.id for run in active])
+            since = self.now() - timedelta(minutes=RECENT_MINUTES)
+            recent = await runs.ended_since(tx, owner, since, read_in=read_in, limit=RECENT)
             key = turn.user.key
+            # Results that have reached no one yet.
+            waiting = await outbox.undelivered(tx, key, read_in=read_in, limit=UNDELIVERED)
+            todo_list = todos.list_of(turn.conversation_id, turn.user, shared=turn.shared)
+            todo = await todos.read(tx, todo_list, key)
             return _State(
                 past=past,
                 newest=newest,
@@ -190,7 +205,29 @@ class TurnContext:
         """Return the files of messages, and the history, as a model reads them."""
         sent = state.sent
         files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
-        return files, self._told(turn, state, files)
+        of_place, zone = self.place_tools(), ZoneInfo(self.settings().timezone)
+        shown = of_place if turn.shared else None
+        results = {key: calls_of(key, rows, shown=shown) for key, rows in state.made.items()}
+        summary = partial(shown_summary, sent=state.earlier, in_workspace="file_read" in of_place)
+        known = authors(state.past)
+        history: list[tuple[StoredMessage, list[Message]]] = []
+        # A deleted message has no content. Providers require that a user begins.
+        spoken = [
+            item for item in state.past if item.text.strip() or item.quoted or item.id in files
+        ]
+        for item in dropwhile(lambda item: item.role == "assistant", spoken):
+            own = files.get(item.id, MessageFiles())
+            if item.role == "assistant":
+                read: list[Message] = [*results.get(item.turn_id or "", ()), Answer(text=item.text)]
+            elif item.role == "summary":
+                read = [summary(item)]
+            elif item.author_number:
+                read = [UserMessage(attributed(item, known, zone, own.blocks), own.images)]
+            else:
+                text = own.blocks + foreign_content.with_quotes(item.text, item.quoted)
+                read = [UserMessage(text, own.images)]
+            history.append((item, read))
+        return files, history
 
     def _block(
         self,
@@ -212,40 +249,6 @@ class TurnContext:
             away=away,
             last=f"You answer u{turn.number} now." if turn.shared else "",
         )
-
-    async def _kept(
-        self, tx: Transaction, turn: Turn, past: Sequence[StoredMessage], newest: StoredMessage
-    ) -> tuple[ConversationFiles, Mapping[str, Sequence[tuple[int, str, Json]]]]:
-        """Return the files of the messages, and the steps of the turns, of a history."""
-        spoken = [item.id for item in past if item.role == "user" and item.id != newest.id]
-        room = int(self.settings().context_tokens * FILE_CHARACTERS_PER_TOKEN)
-        sent = await foreign_content.read(tx, [*spoken, turn.message_id], room)
-        answered = [item.turn_id for item in past if item.role == "assistant" and item.turn_id]
-        return sent, await steps.load_many(tx, answered)
-
-    def _told(
-        self, turn: Turn, state: "_State", files: Mapping[str, MessageFiles]
-    ) -> list[tuple[StoredMessage, list[Message]]]:
-        """Return the history as a model reads it."""
-        of_place, zone = self.place_tools(), ZoneInfo(self.settings().timezone)
-        shown = of_place if turn.shared else None
-        results = {key: calls_of(key, rows, shown=shown) for key, rows in state.made.items()}
-        summary = partial(shown_summary, sent=state.earlier, in_workspace="file_read" in of_place)
-        return _history(state.past, files, results, zone, summary=summary)
-
-    async def _runs(
-        self, tx: Transaction, turn: Turn
-    ) -> tuple[list[Run], dict[str, str], list[Run], list[OutboxEntry]]:
-        """Return the active runs with their questions, the recent ones, and kept results."""
-        scope = own_scope(Caller(user=turn.user, role=turn.role, place=turn.place))
-        owner, read_in = scope.owner, scope.read_in
-        active = await runs.active(tx, owner, read_in=read_in, limit=20)
-        asked = await run_questions.open_of_many(tx, [run.id for run in active])
-        since = self.now() - timedelta(minutes=RECENT_MINUTES)
-        recent = await runs.ended_since(tx, owner, since, read_in=read_in, limit=RECENT)
-        key = turn.user.key
-        waiting = await outbox.undelivered(tx, key, read_in=read_in, limit=UNDELIVERED)
-        return active, asked, recent, waiting
 
     def _head(self, turn: Turn, state: "_State", unread: str) -> str:
         """Return the first line of the situation: the time, and the users."""
@@ -317,54 +320,6 @@ async def _read(tx: Transaction, turn: Turn) -> tuple[list[StoredMessage], Store
         past = await history.shared(tx, turn.conversation_id, until=seen, turn_id=turn.id)
         return past, newest
     return await history.personal(tx, turn.conversation_id, before=turn.message_id), newest
-
-
-def _history(
-    past: Sequence[StoredMessage],
-    files: Mapping[str, MessageFiles],
-    results: Mapping[str, Sequence[Message]],
-    zone: ZoneInfo,
-    *,
-    summary: Callable[[StoredMessage], UserMessage],
-) -> list[tuple[StoredMessage, list[Message]]]:
-    """Return the history as a model reads it; it begins with a user, as providers require.
-
-    In a shared conversation, the messages of users name their authors.
-
-    Args:
-        past: The stored messages.
-        files: The files of messages, by the ids of the messages.
-        results: The calls and results of turns, by the ids of the turns: they precede the answer.
-        zone: The time zone of the times.
-        summary: Returns a summary as a model reads it.
-    """
-    known = authors(past)
-    told: list[tuple[StoredMessage, list[Message]]] = []
-    # A deleted message has no content.
-    spoken = [item for item in past if item.text.strip() or item.quoted or item.id in files]
-    for item in dropwhile(lambda item: item.role == "assistant", spoken):
-        own = files.get(item.id, MessageFiles())
-        shown: list[Message] = []
-        if item.role == "assistant":
-            shown = [*results.get(item.turn_id or "", ()), Answer(text=item.text)]
-        elif item.role == "summary":
-            shown = [summary(item)]
-        elif item.author_number:
-            shown = [UserMessage(attributed(item, known, zone, own.blocks), own.images)]
-        else:
-            text = own.blocks + foreign_content.with_quotes(item.text, item.quoted)
-            shown = [UserMessage(text, own.images)]
-        told.append((item, shown))
-    return told
-
-
-def _has_others(turn: Turn, past: Sequence[StoredMessage]) -> bool:
-    """Return True if a history holds words of other people, as they are or in a summary."""
-    summarised = not is_private(turn.place)
-    return any(
-        item.author not in {"", turn.user.key} or (summarised and item.role == "summary")
-        for item in past
-    )
 
 
 def _last(turn: Turn, newest: StoredMessage, own: MessageFiles, block: str) -> UserMessage:

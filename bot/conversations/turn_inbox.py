@@ -44,7 +44,15 @@ class TurnInbox:
         found = await patiently(self._unread)
         self.foreign |= any(each.foreign for each in found)
         self._references |= {each.id: each.reference for each in found}
-        return [(each.id, self._shown(each)) for each in found]
+        return [
+            (
+                each.id,
+                attributed(each, {}, self.zone)
+                if each.author_number
+                else foreign_content.with_quotes(each.text, each.quoted),
+            )
+            for each in found
+        ]
 
     async def _unread(self) -> list[StoredMessage]:
         async with self.database.snapshot() as tx:
@@ -53,11 +61,6 @@ class TurnInbox:
                 self.foreign |= any(each.foreign for each in earlier)
                 self._begun = True
             return await turn_inbox.unread(tx, self.turn)
-
-    def _shown(self, message: StoredMessage) -> str:
-        if message.author_number:
-            return attributed(message, {}, self.zone)
-        return foreign_content.with_quotes(message.text, message.quoted)
 
     def mark_read(self, read: Sequence[str]) -> None:
         """Show on the platform that messages were read."""

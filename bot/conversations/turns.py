@@ -235,11 +235,16 @@ class Turns:
         )
 
     def _agent_context(self, turn: Turn, clock: WorkClock, beginning: Beginning) -> AgentContext:
+        inbox = None
+        if turn.kind != "summary":
+            zone = ZoneInfo(self.settings().timezone)
+            answered = partial(self.notices.answered, read=True)
+            inbox = TurnInbox(self.database, turn, zone, answered)
         return AgentContext(
             journal=self._journal(turn),
             budget=TokenBudget(UNLIMITED),
             timer=clock,
-            inbox=None if turn.kind == "summary" else self._inbox(turn),
+            inbox=inbox,
             activity=self.active.by_id[turn.id].activity or Activity(),
             tool_called=self.events.publish,
             caller=ToolContext(
@@ -263,10 +268,6 @@ class Turns:
             ),
             spent_before=usage_of(turn) + beginning.spent,
         )
-
-    def _inbox(self, turn: Turn) -> TurnInbox:
-        zone = ZoneInfo(self.settings().timezone)
-        return TurnInbox(self.database, turn, zone, partial(self.notices.answered, read=True))
 
     def _journal(self, turn: Turn) -> StoredJournal:
         """Return the journal of one attempt at a turn."""
@@ -300,9 +301,11 @@ class Turns:
         else:
             # The reply is sent first: if the process dies in between, the next attempt finds all
             # steps stored, asks no model, and sends the reply again under the same message.
-            delivery = await reply.finish(
-                await self._with_pause(turn, text), failed=status == "failed"
-            )
+            find = partial(self.database.read, pauses.of, turn.user.key, turn.place)
+            paused = await patiently(find)
+            # The line about a pause is not part of the conversation.
+            told = f"{text}\n\n{pause_line(paused)}" if paused and text else text
+            delivery = await reply.finish(told, failed=status == "failed")
             self.notices.answered(turn.place)
         refused = result is not None and result.refused
         due = await patiently(
@@ -316,12 +319,6 @@ class Turns:
         self.events.publish(TurnWaiting(conversation_id=turn.conversation_id, platform=platform))
         if result is not None:
             self.outages.notified(turn.conversation_id, reply.away)
-
-    async def _with_pause(self, turn: Turn, text: str) -> str:
-        """Return a reply with the line about a pause; it is not part of the conversation."""
-        find = partial(self.database.read, pauses.of, turn.user.key, turn.place)
-        paused = await patiently(find)
-        return f"{text}\n\n{pause_line(paused)}" if paused and text else text
 
     async def _end(
         self,

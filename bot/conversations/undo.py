@@ -53,7 +53,35 @@ class Undo:
             return CommandReply(text=await self._list(found, caller.user, wanted.strip()))
         change = await self._begun(caller) or _meant(typed, found)
         if isinstance(change, StoredChange):
-            return await self._restore(change, caller)
+            user = caller.user
+            restorer = self.restorers().get(change.kind)
+            if restorer is None:
+                title = change.title[:1].upper() + change.title[1:]
+                raise BadRequestError(f"{title} cannot be restored: it is switched off.")
+            now = self.now()
+            async with self.database.transaction() as tx:
+                if not await changes.mark_undone(tx, user.key, change.id, now):
+                    raise BadRequestError(ALREADY)
+                await commands.apply(tx, caller.command_id, now)
+                entry = caller.entry("undo", now, owner=user.key, subject=change.kind)
+                await audit.record(tx, entry)
+                current = await restorer.state(tx, user.key, change.key)
+                beside = fingerprint(current) != change.after
+                key, text = await restorer.restore(
+                    tx, user.key, change.key, change.before, beside=beside
+                )
+                undo = await changes.keep(
+                    tx,
+                    Cause(user_id=user.key, work_id="", run_id=None, undoes=change.id),
+                    kind=change.kind,
+                    key=key,
+                    title=change.title,
+                    before=current if key == change.key else None,
+                    after=await restorer.state(tx, user.key, key),
+                    now=now,
+                )
+            done = "Deleted" if change.before is None else "Restored"
+            return CommandReply(text=f"{done} {change.title}. {text}{_taken_back_by(undo.id)}")
         undone = await change.undo(caller.command_id)
         again = _taken_back_by(undone.id) if undone.id else ""
         return CommandReply(text=undone.text + again, failed=undone.failed)
@@ -106,37 +134,6 @@ class Undo:
                 "`/retinue undo last` takes back the last one, `/retinue undo ID` any of them.",
             ]
         )
-
-    async def _restore(self, change: StoredChange, caller: Caller) -> CommandReply:
-        user = caller.user
-        restorer = self.restorers().get(change.kind)
-        if restorer is None:
-            title = change.title[:1].upper() + change.title[1:]
-            raise BadRequestError(f"{title} cannot be restored: it is switched off.")
-        now = self.now()
-        async with self.database.transaction() as tx:
-            if not await changes.mark_undone(tx, user.key, change.id, now):
-                raise BadRequestError(ALREADY)
-            await commands.apply(tx, caller.command_id, now)
-            entry = caller.entry("undo", now, owner=user.key, subject=change.kind)
-            await audit.record(tx, entry)
-            current = await restorer.state(tx, user.key, change.key)
-            beside = fingerprint(current) != change.after
-            key, text = await restorer.restore(
-                tx, user.key, change.key, change.before, beside=beside
-            )
-            undo = await changes.keep(
-                tx,
-                Cause(user_id=user.key, work_id="", run_id=None, undoes=change.id),
-                kind=change.kind,
-                key=key,
-                title=change.title,
-                before=current if key == change.key else None,
-                after=await restorer.state(tx, user.key, key),
-                now=now,
-            )
-        done = "Deleted" if change.before is None else "Restored"
-        return CommandReply(text=f"{done} {change.title}. {text}{_taken_back_by(undo.id)}")
 
 
 def _shared_place(caller: Caller) -> Place | None:

@@ -288,14 +288,7 @@ class Upkeep:
         """Deliver announcements that are due, and close questions that have expired."""
         await self.announcements.sweep()
         await self.answers.expire()
-        await self.draw_cards()
-        user = self.present()
-        if user is not None:
-            waiting = self.announcements.deliver_waiting(user)
-            self.tasks.start(waiting, name="deliver waiting announcements")
-
-    async def draw_cards(self) -> None:
-        """Draw the cards of ended runs that do not show it: the process that drew them died."""
+        # The cards of ended runs that do not show it: the process that drew them died.
         now = self.now()
         async with self.database.snapshot() as tx:
             left = await run_cards.not_drawn(
@@ -308,6 +301,10 @@ class Upkeep:
                 batch = batches_left[run.batch_id or run.id]
                 same = [each for each in batch if each.card_message_id == run.card_message_id]
                 self.cards.track_batch(same, run, owner.identity)
+        user = self.present()
+        if user is not None:
+            waiting = self.announcements.deliver_waiting(user)
+            self.tasks.start(waiting, name="deliver waiting announcements")
 
     async def take_over(self) -> None:
         """Queue again the work of processes without a recent heartbeat.

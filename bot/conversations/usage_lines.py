@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from bot.agent.sanitizer import one_line
 from bot.run_texts import counted, dollars, token_kinds
@@ -36,7 +36,10 @@ def spending_text(report: SpendingReport) -> str:
         lines.insert(0, f"- The last answer to you here: {_amount(report.last)}")
     for by, found in report.top.items():
         lines += ["", f"**Everyone this month, by {by}**"]
-        lines += [f"- {_named(each.group, report.names)}: {_amount(each)}" for each in found]
+        for each in found:
+            key = f"`{one_line(' '.join(filter(None, each.group)), 100) or 'none'}`"
+            name = report.names.get(each.group[0])
+            lines.append(f"- {f'{name} ({key})' if name else key}: {_amount(each)}")
         if not found:
             lines.append("- Nothing yet.")
     return "\n".join(lines)
@@ -49,13 +52,6 @@ def _amount(spent: SpendingSum) -> str:
     return f"{dollars(spent.cost)}{more} ({kinds} tokens)"
 
 
-def _named(group: tuple[str, ...], names: Mapping[str, str]) -> str:
-    """Return the name of a group, Markdown."""
-    key = f"`{one_line(' '.join(filter(None, group)), 100) or 'none'}`"
-    name = names.get(group[0])
-    return f"{name} ({key})" if name else key
-
-
 def usage_csv(rows: Sequence[SpendingSum]) -> str:
     """Return sums by user, place, agent and model as CSV that no spreadsheet executes."""
     text = io.StringIO()
@@ -63,10 +59,7 @@ def usage_csv(rows: Sequence[SpendingSum]) -> str:
     writer.writerow(HEAD)
     for row in rows:
         cost = f"{row.cost // 1_000_000}.{row.cost % 1_000_000:06d}"
+        cells = (f"'{each}" if each.startswith(FORMULA) else each for each in row.group)
         counts = (row.fresh, row.cached, row.output, cost, row.unpriced)
-        writer.writerow([*map(_cell, row.group), *counts])
+        writer.writerow([*cells, *counts])
     return text.getvalue()
-
-
-def _cell(value: str) -> str:
-    return f"'{value}" if value.startswith(FORMULA) else value

@@ -122,7 +122,12 @@ class WordedProgress:
         """Write and post a sentence in a place, if one is due there."""
         now = self.now()
         told = await self._facts(place, now)
-        payer = self._payer(told)
+        accounts = [
+            (facts.run, active.account)
+            for facts in told
+            if (active := self.active.by_id.get(facts.run.id)) and active.account
+        ]
+        payer = max(accounts, key=lambda each: each[1].budget.left, default=None)
         if payer is None:
             return
         run, account = payer
@@ -175,15 +180,6 @@ class WordedProgress:
             answers = await steps.answers_since(tx, since)
         told = [_facts(run, answers.get(run.id, ())) for run in found]
         return [facts for facts in told if facts.made or facts.reports]
-
-    def _payer(self, told: Sequence[Facts]) -> tuple[Run, RunAccount] | None:
-        """Return the run with most tokens left among those executed here; `None` for none."""
-        accounts = [
-            (facts.run, active.account)
-            for facts in told
-            if (active := self.active.by_id.get(facts.run.id)) and active.account
-        ]
-        return max(accounts, key=lambda each: each[1].budget.left, default=None)
 
     async def _begin(
         self, place: Place, run: Run, tokens: int, now: datetime
