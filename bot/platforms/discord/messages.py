@@ -48,16 +48,6 @@ def is_to_another(message: discord.Message, me: int) -> bool:
     return answers_another or message.mention_everyone or bool(mentioned - {me})
 
 
-def reactions_to(message: discord.Message) -> dict[str, int]:
-    """Return the number of users who gave each reaction, whatever the tone of the skin."""
-    found: dict[str, int] = {}
-    for each in message.reactions:
-        emoji = str(each.emoji)[:1]
-        if emoji in REACTIONS:
-            found[emoji] = found.get(emoji, 0) + each.count
-    return found
-
-
 def text_of(message: discord.Message, me: discord.ClientUser | None) -> str:
     """Return the message text without mentions of the bot.
 
@@ -127,6 +117,12 @@ def past_of(
         api_url: The address of Discord's REST API.
     """
     text = text_of(message, me)
+    # Users who gave each reaction, whatever the tone of the skin.
+    reactions: dict[str, int] = {}
+    for each in message.reactions:
+        emoji = str(each.emoji)[:1]
+        if emoji in REACTIONS:
+            reactions[emoji] = reactions.get(emoji, 0) + each.count
     return PastMessage(
         event_id=message_key("", place.thread or place.channel, str(message.id)),
         place=replace(place, message=str(message.id)),
@@ -142,7 +138,7 @@ def past_of(
         files=files_of(message, api_url),
         quoted=quoted_in(message, me.id, whole=not text) if me else (),
         reply_to=reply_to_of(message),
-        reactions=reactions_to(message),
+        reactions=reactions,
     )
 
 

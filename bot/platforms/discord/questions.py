@@ -81,18 +81,15 @@ class AnswerButton(DynamicButton, template=r"ask:(?P<key>[a-z0-9]{1,8}):(?P<id>[
         reply = await stored_reply(admitted, asked, thinking=False)
         assert reply is not None, "Every answer is answered."
         if not reply.refused:
-            await self._show_settlement(admitted)
+            interaction, question = admitted.interaction, admitted.interaction.message
+            assert question is not None, "Only messages have buttons."
+            note = _note(admitted.user.account, self.label, self.key)
+            # Not through the interaction, which may have expired while the answer was processed.
+            sender = Sender(interaction.client)
+            await _show_note(sender, str(interaction.channel_id), question, note)
         elif admitted.shared:
             return  # another process has taken the same click
         await show(admitted, reply)
-
-    async def _show_settlement(self, admitted: AdmittedInteraction) -> None:
-        interaction, question = admitted.interaction, admitted.interaction.message
-        assert question is not None, "Only messages have buttons."
-        note = _note(admitted.user.account, self.label, self.key)
-        # Not through the interaction, which may have expired while the answer was processed.
-        sender = Sender(interaction.client)
-        await _show_note(sender, str(interaction.channel_id), question, note)
 
 
 def row_for(confirmation: Confirmation) -> Row:

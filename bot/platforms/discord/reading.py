@@ -65,12 +65,9 @@ class _Guild:
             or rules.read_message_history is False
             or (rules.connect is False and isinstance(channel, SPOKEN))
             for who, rules in channel.overwrites.items()
-            if not self._is_bot(who)
+            if not (who.id == self.me or (isinstance(who, discord.Role) and who.is_bot_managed()))
         )
         return not shut_out and self.is_read_by(channel, self.guild.default_role)
-
-    def _is_bot(self, who: discord.Role | discord.Member | discord.Object) -> bool:
-        return who.id == self.me or (isinstance(who, discord.Role) and who.is_bot_managed())
 
 
 class DiscordReader:
@@ -163,8 +160,10 @@ class DiscordReader:
         rooms = {room.id: room for room in channels if self._finds(server, room, here)}
         if not rooms:
             return []
-        newest = sorted(rooms.values(), key=_activity, reverse=True)[:MOST_CHANNELS]
-        params: list[tuple[str, str | int]] = [("channel_id", room.id) for room in newest]
+        # The ids of messages rise with the time.
+        activity = {key: getattr(room, "last_message_id", None) or 0 for key, room in rooms.items()}
+        newest = sorted(rooms, key=activity.__getitem__, reverse=True)[:MOST_CHANNELS]
+        params: list[tuple[str, str | int]] = [("channel_id", key) for key in newest]
         params += [("content", query[:MOST_QUERY]), ("limit", min(request.limit, MOST_RESULTS))]
         answer = await self._ask(server.guild.id, params)
         # Discord searches with the permissions of the bot: check each result again.
@@ -260,8 +259,3 @@ def _hits(answer: Json) -> Iterator[Json]:
     for group in answer.get("messages") or ():
         hits = [each for each in group if each.get("hit")] or group[:1]
         yield from hits
-
-
-def _activity(room: Channel) -> int:
-    """Return the id of the newest message of a channel, which rises with the time."""
-    return getattr(room, "last_message_id", None) or 0

@@ -127,35 +127,32 @@ class CatchUp:
         # A session that is lost while the places are read sets `_gap` again.
         self._gap = False
         if missed is not None:
-            await self._read(missed)
+            places = self._listening.with_news(missed.places, missed.since)
+            unread = places[missed.most_places :]
+            for number, place in enumerate(places[: missed.most_places]):
+                if number:
+                    await self._sleep(self._pause_seconds)
+                try:
+                    await self._read_place(place, missed)
+                except DeliveryError as error:
+                    log.info("%s was not read: %s", _named(place), error)
+                    unread.append(place)
+                except BotError:
+                    raise
+                except Exception:
+                    log.exception("%s could not be read", _named(place))
+                    unread.append(place)
+            if unread:
+                names = ", ".join(map(_named, unread[:MOST_NAMED]))
+                more = f" and {len(unread) - MOST_NAMED} more" if len(unread) > MOST_NAMED else ""
+                log.warning(
+                    "Places where messages since %s were not read: %s%s",
+                    missed.since.isoformat(timespec="seconds"),
+                    names,
+                    more,
+                )
         if not self._gap:
             await self._inbound.listening(self._listening.listener)
-
-    async def _read(self, missed: Missed) -> None:
-        places = self._listening.with_news(missed.places, missed.since)
-        unread = places[missed.most_places :]
-        for number, place in enumerate(places[: missed.most_places]):
-            if number:
-                await self._sleep(self._pause_seconds)
-            try:
-                await self._read_place(place, missed)
-            except DeliveryError as error:
-                log.info("%s was not read: %s", _named(place), error)
-                unread.append(place)
-            except BotError:
-                raise
-            except Exception:
-                log.exception("%s could not be read", _named(place))
-                unread.append(place)
-        if unread:
-            names = ", ".join(map(_named, unread[:MOST_NAMED]))
-            more = f" and {len(unread) - MOST_NAMED} more" if len(unread) > MOST_NAMED else ""
-            log.warning(
-                "Places where messages since %s were not read: %s%s",
-                missed.since.isoformat(timespec="seconds"),
-                names,
-                more,
-            )
 
     async def _read_place(self, place: Place, missed: Missed) -> None:
         since, limit = missed.since - COMPARED, missed.most_messages

@@ -192,7 +192,14 @@ class _Splitter:
         yield from [end for end in words if end > window.half]
         yield from self._ends_of_code_lines(window)
         yield from sorted([*outside[-1:], *words], reverse=True)
-        yield from self._anywhere(window)
+        # Cuts inside a line; the last cut is the fallback if no cut fits.
+        within = [window.end]
+        if window.last_fence:
+            tail = self.length(window.last_fence.closing)
+            within.append(self._reach(window.start, window.room - tail))
+        within.append(self._reach(window.start, window.room - self.longest_fence - 1))
+        for end in within:
+            yield self._between_characters(window.start, max(end, window.start + 1))
 
     def _words(self, window: _PartWindow) -> list[int]:
         """Return the ends of the last sentence and the last word of the line that is too long.
@@ -226,16 +233,6 @@ class _Splitter:
             # A cut right after the opening line would leave an empty fence.
             if before is not None and window.start < end <= stop:
                 yield end
-
-    def _anywhere(self, window: _PartWindow) -> Iterator[int]:
-        """Yield cuts inside a line; the last cut is the fallback if no cut fits."""
-        ends = [window.end]
-        if window.last_fence:
-            tail = self.length(window.last_fence.closing)
-            ends.append(self._reach(window.start, window.room - tail))
-        ends.append(self._reach(window.start, window.room - self.longest_fence - 1))
-        for end in ends:
-            yield self._between_characters(window.start, max(end, window.start + 1))
 
     def _between_characters(self, start: int, end: int) -> int:
         """Return the last position up to `end` outside of characters and entities."""

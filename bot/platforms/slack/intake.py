@@ -80,7 +80,15 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         """
         message = await self._received(body)
         if message is None:
-            await self._follow_change(body)
+            event: Json = body["event"]
+            if (found := messages.changed_in(event)) is not None:
+                # A user's message was edited or deleted.
+                workspace, installed = await self._receiver.where(body)
+                ts, markup = found
+                if (event.get("message") or {}).get("user") != installed.user:
+                    place = Place("slack", workspace, str(event["channel"]), message=ts)
+                    text = None if markup is None else messages.spoken(markup, installed.user)
+                    self.follow(place, text)
             return
         task = self._under_way.get(message.key) or self.start(message)
         if task is None:
@@ -142,17 +150,6 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
             by_bot=not by_user,
             user=user,
         )
-
-    async def _follow_change(self, body: Json) -> None:
-        """Pass on an edit or a deletion of a user's message."""
-        event: Json = body["event"]
-        if (found := messages.changed_in(event)) is not None:
-            workspace, installed = await self._receiver.where(body)
-            ts, markup = found
-            if (event.get("message") or {}).get("user") == installed.user:
-                return
-            place = Place("slack", workspace, str(event["channel"]), message=ts)
-            self.follow(place, None if markup is None else messages.spoken(markup, installed.user))
 
     async def connected(self) -> bool:
         """Return True if events arrive now: over HTTP there is no connection to lose."""

@@ -162,15 +162,6 @@ def quoted_in(event: Json, me: str) -> tuple[Quoted, ...]:
     return tuple(found)
 
 
-def _reactions(message: Json) -> dict[str, int]:
-    """Return the number of users who gave each reaction, whatever the tone of the skin."""
-    found: dict[str, int] = {}
-    for each in message.get("reactions") or ():
-        if emoji := _EMOJIS.get(str(each.get("name")).partition("::")[0]):
-            found[emoji] = found.get(emoji, 0) + int(each.get("count") or 0)
-    return found
-
-
 def _meant(markup: str) -> str:
     """Return the visible text of a piece of markup, still escaped."""
     target, _, label = markup.partition("|")
@@ -341,6 +332,11 @@ class History:
         author = author_of(message, place.workspace, installed.enterprise)
         direct = place.channel.startswith("D")
         said, mentioned = spoken(text, installed.user), mentions(text, installed.user)
+        # Users who gave each reaction, whatever the tone of the skin.
+        reactions: dict[str, int] = {}
+        for each in message.get("reactions") or ():
+            if emoji := _EMOJIS.get(str(each.get("name")).partition("::")[0]):
+                reactions[emoji] = reactions.get(emoji, 0) + int(each.get("count") or 0)
         return PastMessage(
             event_id=message_key(place.workspace, place.channel, ts),
             place=author.place(place.channel, thread, ts),
@@ -355,5 +351,5 @@ class History:
             edited="edited" in message,
             files=self.files(message.get("files") or (), place.workspace),
             quoted=quoted_in(message, installed.user),
-            reactions=_reactions(message),
+            reactions=reactions,
         )

@@ -7,7 +7,7 @@ from prompt_toolkit.document import Document
 
 from bot.agent.sanitizer import one_line
 from bot.conversations.command_arguments import ArgumentKind
-from bot.conversations.command_lines import GROUPS, CommandGroup, CommandSpec
+from bot.conversations.command_lines import GROUPS, CommandGroup
 from bot.platforms.handler import InboundHandler
 from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.texts import number_of
@@ -77,18 +77,16 @@ class CommandCompleter(Completer):
                     # A command of users may have the same name.
                     known = table.get(CommandGroup.RUNS, found.name)
                 if known is not None and known.is_for(role) and known.arguments:
-                    return await self._values(known, typed)
+                    argument = known.arguments[0]
+                    values = {}
+                    if argument.kind is ArgumentKind.RUN and self._state.present is not None:
+                        listed = await self._inbound.run_choices(
+                            self._state.present, typed, action=known.name
+                        )
+                        values = {short(run_id): one_line(label) for run_id, label in listed}
+                    choices = {value.split()[0]: text for value, text in argument.choices}
+                    return values | _fitting(choices, typed)
         return {}
-
-    async def _values(self, command: CommandSpec, typed: str) -> Mapping[str, str]:
-        """Return the values of the first argument of a command."""
-        argument = command.arguments[0]
-        found = {}
-        if argument.kind is ArgumentKind.RUN and self._state.present is not None:
-            runs = await self._inbound.run_choices(self._state.present, typed, action=command.name)
-            found = {short(run_id): one_line(label) for run_id, label in runs}
-        choices = {value.split()[0]: text for value, text in argument.choices}
-        return found | _fitting(choices, typed)
 
 
 def _fitting(words: Mapping[str, str], typed: str) -> dict[str, str]:

@@ -16,7 +16,17 @@ TAIL_CHARACTERS = 2000
 
 def live_region(state: TerminalState, user: Identity, *, width: int, height: int) -> str:
     """Return the live region of one user: at most `height` lines, or more if that is tiny."""
-    below = [*_card_lines(state, user, (height - 2) // 2), *_status_lines(state, user)]
+    status = [
+        Text(f"? Question {number_of(item)} waits for you: {words_for(item)}", style="yellow")
+        for item in state.questions_of(user)[-3:]
+    ]
+    replies = state.replies_of(user)
+    if state.busy(user):
+        since = min([reply.since for reply in replies] or [state.thinking[user.account]])
+        word = "answering" if any(reply.text for reply in replies) else "thinking"
+        seconds = int(state.now() - since)
+        status.append(Text(f"{word}… {seconds} s (Ctrl-C stops it)", style="dim"))
+    below = [*_card_lines(state, user, (height - 2) // 2), *status]
     for text in below:
         text.no_wrap, text.overflow = True, "ellipsis"
     lines = to_ansi(Group(*below), width).rstrip("\n").split("\n") if below else []
@@ -57,17 +67,3 @@ def _card_lines(state: TerminalState, user: Identity, most: int) -> list[Text]:
             return [*shown, Text(f"… and {left} more: /subagents list", style="dim")]
         shown += lines
     return shown
-
-
-def _status_lines(state: TerminalState, user: Identity) -> list[Text]:
-    lines = [
-        Text(f"? Question {number_of(item)} waits for you: {words_for(item)}", style="yellow")
-        for item in state.questions_of(user)[-3:]
-    ]
-    replies = state.replies_of(user)
-    if state.busy(user):
-        since = min([reply.since for reply in replies] or [state.thinking[user.account]])
-        word = "answering" if any(reply.text for reply in replies) else "thinking"
-        seconds = int(state.now() - since)
-        lines.append(Text(f"{word}… {seconds} s (Ctrl-C stops it)", style="dim"))
-    return lines

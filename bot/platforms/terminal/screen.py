@@ -97,7 +97,27 @@ class Screen:
     async def opened(self) -> AsyncIterator[None]:
         """Print and draw while the block runs; print all queued items before returning."""
         with patch_stdout(), _logs_above_prompt():
-            self._session = self._open_session()
+            in_command = Condition(lambda: session.default_buffer.text.startswith("/"))
+            keys = KeyBindings()
+
+            @keys.add("c-c")
+            @keys.add("<sigint>")
+            def _interrupt(_: KeyPressEvent) -> None:
+                self.on_interrupt()
+
+            @keys.add("escape", "enter")
+            def _new_line(event: KeyPressEvent) -> None:
+                event.current_buffer.insert_text("\n")
+
+            session: PromptSession[str] = PromptSession(
+                completer=self.completer,
+                complete_while_typing=in_command,
+                key_bindings=keys,
+                reserve_space_for_menu=6,
+                erase_when_done=True,
+            )
+            session.default_buffer.accept_handler = self._accept
+            self._session = session
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._printer.run(), name="terminal printer")
                 painter = tasks.create_task(self._paint(), name="terminal painter")
@@ -132,29 +152,6 @@ class Screen:
     def _opened_session(self) -> "PromptSession[str]":
         assert self._session is not None, "The screen is not open."
         return self._session
-
-    def _open_session(self) -> "PromptSession[str]":
-        in_command = Condition(lambda: session.default_buffer.text.startswith("/"))
-        keys = KeyBindings()
-
-        @keys.add("c-c")
-        @keys.add("<sigint>")
-        def _interrupt(_: KeyPressEvent) -> None:
-            self.on_interrupt()
-
-        @keys.add("escape", "enter")
-        def _new_line(event: KeyPressEvent) -> None:
-            event.current_buffer.insert_text("\n")
-
-        session: PromptSession[str] = PromptSession(
-            completer=self.completer,
-            complete_while_typing=in_command,
-            key_bindings=keys,
-            reserve_space_for_menu=6,
-            erase_when_done=True,
-        )
-        session.default_buffer.accept_handler = self._accept
-        return session
 
     def _accept(self, buffer: Buffer) -> bool:
         """Send a line and keep the prompt open, so that no output appears between two prompts."""

@@ -95,7 +95,16 @@ def renderable(item: Printable) -> RenderableType:
         case RunCard():
             return Group(*ended_lines(item))
         case Announcement():
-            return _panel(item)
+            body: RenderableType = _markdown(item.text)
+            for run_id, _ in item.results[:1]:
+                body = _Cut(body, PANEL_LINES, f"/subagents log {short(run_id)} shows all.")
+            parts = [body]
+            if item.maybe_repeated:
+                parts.append(Text(REPEATED, style="yellow"))
+            if footer := footer_of(item):
+                parts.append(Text(safe_markdown(footer), style="dim"))
+            title = Text(title_of(item), style="bold")
+            return Panel(Group(*parts), title=title, title_align="left", border_style="cyan")
         case CommandReply():
             text = f"✗ {item.text}" if item.failed else item.text
             more = f"There is more: {safe_markdown(item.more)}" if item.more else ""
@@ -148,16 +157,3 @@ class _Cut:
 
 def _markdown(text: str) -> SafeMarkdown:
     return SafeMarkdown(safe_markdown(text))
-
-
-def _panel(announcement: Announcement) -> RenderableType:
-    body: RenderableType = _markdown(announcement.text)
-    for run_id, _ in announcement.results[:1]:
-        body = _Cut(body, PANEL_LINES, f"/subagents log {short(run_id)} shows all.")
-    parts = [body]
-    if announcement.maybe_repeated:
-        parts.append(Text(REPEATED, style="yellow"))
-    if footer := footer_of(announcement):
-        parts.append(Text(safe_markdown(footer), style="dim"))
-    title = Text(title_of(announcement), style="bold")
-    return Panel(Group(*parts), title=title, title_align="left", border_style="cyan")
