@@ -38,7 +38,10 @@ class RightsSources:
         lines = [f"- role: `{role}`{why} ({self._source(key)})"]
         for kind in NOUNS:
             lines += self._lists(kind, rights)
-        lines += [*self._rules(rights), *self._limits(rights)]
+        lines += self._rules(rights)
+        for name in LimitSettings.model_fields:
+            value, key = rights.cap(name, getattr(self.subagents, name), f"subagents.{name}")
+            lines.append(f"- {name}: {value:,g} ({self._source(key)})")
         if DIRECT in names_of(place):
             source = self._source(f"{place.platform}.direct_messages")
             lines.append(f"- direct messages: {self.direct(place.platform)} ({source})")
@@ -67,8 +70,3 @@ class RightsSources:
         for level in rights.levels:
             for rule in level.rules.rules:
                 yield f"- rule: `{rule}` ({self._source(f'{level.key}.permissions.{rule.key}')})"
-
-    def _limits(self, rights: Rights) -> Iterator[str]:
-        for name in LimitSettings.model_fields:
-            value, key = rights.cap(name, getattr(self.subagents, name), f"subagents.{name}")
-            yield f"- {name}: {value:,g} ({self._source(key)})"

@@ -42,7 +42,10 @@ def asks_for_groups(settings: RolesSettings, place: Place) -> bool:
 def rights_of(settings: RolesSettings, role: str, place: Place, expand: Expand) -> Rights:
     """Return the rights of a role in a place."""
     levels = (_expanded(level, expand) for level in _levels(settings, role, place))
-    return Rights(tuple(level for level in levels if level != _empty(level)), role)
+    return Rights(
+        tuple(level for level in levels if level != RightsLevel(key=level.key, title=level.title)),
+        role,
+    )
 
 
 def _levels(settings: RolesSettings, role: str, place: Place) -> Iterator[RightsLevel]:
@@ -66,7 +69,3 @@ def _expanded(level: RightsLevel, expand: Expand) -> RightsLevel:
         }
 
     return replace(level, allowed=tools(level.allowed), denied=tools(level.denied))
-
-
-def _empty(level: RightsLevel) -> RightsLevel:
-    return RightsLevel(key=level.key, title=level.title)

@@ -284,9 +284,20 @@ def pools_of(payer: Payer, role: str, settings: SpendingSettings, now: datetime)
     found: list[Pool] = []
     for run_id in payer.runs:
         found += _pools(Scope.RUN, run_id, "this run", {"": settings.run}, now)
-    user = settings.users.get(_spelled(payer.user), settings.user)
+    user = settings.users.get(":".join(part for part in payer.user.parts if part), settings.user)
     of_role = settings.roles.get(role, RoleLimits())
-    limits = _periods(_lowest([user, of_role.each]))
+    strict = [user, of_role.each]
+
+    def lowest(limits: Sequence[SpendingLimit]) -> SpendingLimit:
+        usd = [each.usd for each in limits if each.usd is not None]
+        tokens = [each.tokens for each in limits if each.tokens is not None]
+        return SpendingLimit(usd=min(usd, default=None), tokens=min(tokens, default=None))
+
+    limits = _periods(
+        PeriodLimits(
+            day=lowest([each.day for each in strict]), month=lowest([each.month for each in strict])
+        )
+    )
     found += _pools(Scope.USER, pseudonym(payer.user), "your own work", limits, now)
     found += _pools(Scope.ROLE, role, f"the role {role}", _periods(of_role.together), now)
     place = payer.place
@@ -327,25 +338,8 @@ def _first(
     return next((given[name] for name in names if name in given), default)
 
 
-def _spelled(user: Identity) -> str:
-    return ":".join(part for part in user.parts if part)
-
-
 def _periods(limits: PeriodLimits) -> Mapping[str, SpendingLimit]:
     return {"%Y-%m-%d": limits.day, "%Y-%m": limits.month}
-
-
-def _lowest(limits: Sequence[PeriodLimits]) -> PeriodLimits:
-    """Return the lowest of several limits, for each period and unit."""
-
-    def lowest(found: Sequence[SpendingLimit]) -> SpendingLimit:
-        usd = [each.usd for each in found if each.usd is not None]
-        tokens = [each.tokens for each in found if each.tokens is not None]
-        return SpendingLimit(usd=min(usd, default=None), tokens=min(tokens, default=None))
-
-    return PeriodLimits(
-        day=lowest([each.day for each in limits]), month=lowest([each.month for each in limits])
-    )
 
 
 def _pools(

@@ -123,7 +123,13 @@ class OwnerQuestions(AnswerWaiter):
                 await self._put(tx, new)
                 groups[new[0].id] = new
         for leader_id, members in groups.items():
-            decided |= await self._decided(leader_id, members)
+            leader = await self.database.read(run_questions.get, leader_id)
+            if leader is None:
+                raise FencedError(LOST)
+            answered = await self._answered(leader, RunStatus.WAITING_APPROVAL)
+            if answered.status == "yes":
+                await self.database.write(run_questions.follow, answered)
+            decided |= {each.id: _like(each, answered) for each in members}
         return decided
 
     async def _put(self, tx: Transaction, group: Sequence[RunQuestion]) -> None:
@@ -147,18 +153,6 @@ class OwnerQuestions(AnswerWaiter):
         for each in others:
             silent = replace(each, status="withdrawn", shown_with=first.id)
             await run_questions.put(tx, silent, place, now)
-
-    async def _decided(
-        self, leader_id: str, members: Sequence[RunQuestion]
-    ) -> dict[str, RunQuestion]:
-        """Wait for the answer to a question, and return the answer for each call it covers."""
-        leader = await self.database.read(run_questions.get, leader_id)
-        if leader is None:
-            raise FencedError(LOST)
-        answered = await self._answered(leader, RunStatus.WAITING_APPROVAL)
-        if answered.status == "yes":
-            await self.database.write(run_questions.follow, answered)
-        return {each.id: _like(each, answered) for each in members}
 
     async def begin(self, tool: Tool, call: ToolCall, context: ToolContext) -> str:
         """Record that a permitted call begins; return the reason for refusing it, or an empty text.

@@ -34,7 +34,7 @@ class WaitOutcome:
     @property
     def over(self) -> list[Run]:
         """The runs that have ended or ask their user."""
-        return [run for run in self.runs if is_over(run)]
+        return [run for run in self.runs if run.status.final or run.status in WAITING]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,12 @@ class RunWaits:
         with self.events.listening(RunEvent, wake):
             while True:
                 woken.clear()
-                outcome = await self._look(ids, caller)
+                async with self.database.snapshot() as tx:
+                    found = {run.id: run for run in await runs.get_many(tx, ids)}
+                    interrupted = await turn_inbox.has_waiting(tx, caller.conversation_id)
+                outcome = WaitOutcome(
+                    [found[run_id] for run_id in ids if run_id in found], interrupted
+                )
                 enough = len(outcome.over) >= (len(ids) if everything else min(1, len(ids)))
                 left = until - clock()
                 if enough or outcome.interrupted or left <= 0:
@@ -88,14 +93,3 @@ class RunWaits:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min(POLL_SECONDS, left)):
                         await woken.wait()
-
-    async def _look(self, ids: list[str], caller: Caller) -> WaitOutcome:
-        async with self.database.snapshot() as tx:
-            found = {run.id: run for run in await runs.get_many(tx, ids)}
-            interrupted = await turn_inbox.has_waiting(tx, caller.conversation_id)
-        return WaitOutcome([found[run_id] for run_id in ids if run_id in found], interrupted)
-
-
-def is_over(run: Run) -> bool:
-    """Return True if a run has ended, or waits for its user."""
-    return run.status.final or run.status in WAITING
