@@ -127,7 +127,13 @@ async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
         return promoted
     paused = await pauses.in_force(tx)
     # A run that has begun continues after the answer of its user.
-    waiting = [row for row in waiting if row.status != RunStatus.QUEUED or not _covers(paused, row)]
+    waiting = [
+        row
+        for row in waiting
+        if row.status != RunStatus.QUEUED
+        or pauses.covering(paused, row.user_id, Place(*(getattr(row, name) for name in PLACE)))
+        is None
+    ]
     held: Counter[str] = Counter(dict((await tx.execute(_HELD)).all()))
     admitted_at = {row.user_id: row.last_admitted_at for row in waiting}
 
@@ -157,11 +163,6 @@ async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
         admitted = admitted.values(status=str(status), ready_at=None, updated_at=now)
         promoted.append(RUNS.of((await tx.execute(admitted)).one()))
     return promoted
-
-
-def _covers(paused: list[pauses.Pause], row: Row[Any]) -> bool:
-    place = Place(*(getattr(row, name) for name in PLACE))
-    return pauses.covering(paused, row.user_id, place) is not None
 
 
 async def identical_in_batch(tx: Transaction, run: NewRun) -> Run | None:

@@ -153,7 +153,7 @@ def _stored(row: Row[Any]) -> StoredEntry:
         subject=row.subject,
         effect=row.effect,
         created_at=row.created_at,
-        place=_place(row),
+        place=Place(*(getattr(row, name) for name in PLACE)),
     )
     return StoredEntry(
         number=row.number,
@@ -162,10 +162,6 @@ def _stored(row: Row[Any]) -> StoredEntry:
         owner_pseudonym=row.owner_pseudonym,
         erased=row.erased_at is not None,
     )
-
-
-def _place(row: Row[Any]) -> Place:
-    return Place(*(getattr(row, name) for name in PLACE))
 
 
 # -- erasing -------------------------------------------------------------------------------------

@@ -25,11 +25,16 @@ async def join(tx: Transaction, conversation_id: str, author: str, name: str) ->
             _folded(each) for each in await tx.scalars(select(participants.c.name).where(*this))
         }
         number = (await tx.scalar(select(func.max(participants.c.number)).where(*this)) or 0) + 1
+        name = storable(name)[:NAME_LENGTH]
+        found, count = name, 1
+        while _folded(found) in names:
+            count += 1
+            found = f"{name} ({count})"
         row = {
             "conversation_id": conversation_id,
             "number": number,
             "author": author,
-            "name": _unique(storable(name)[:NAME_LENGTH], names),
+            "name": found,
         }
         # Another process may take the number at the same time.
         await insert_new(tx, participants, row)
@@ -52,12 +57,3 @@ async def _get(tx: Transaction, *which: ColumnElement[bool]) -> tuple[int, str] 
 
 def _folded(name: str) -> str:
     return unicodedata.normalize("NFKC", name).casefold()
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    """Return a name that no other participant has."""
-    found, count = name, 1
-    while _folded(found) in taken:
-        count += 1
-        found = f"{name} ({count})"
-    return found

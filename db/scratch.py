@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, func, insert, literal, select
+from sqlalchemy import func, insert, literal, select
 
 from bot.errors import BadRequestError
 from db.database import Transaction
@@ -33,7 +33,9 @@ async def write(tx: Transaction, run_id: str, key: str, value: str, now: datetim
 
 async def read(tx: Transaction, run_id: str, key: str) -> str | None:
     """Return the value under a key."""
-    value: str | None = await tx.scalar(select(scratch.c.value).where(_at(run_id, key)))
+    value: str | None = await tx.scalar(
+        select(scratch.c.value).where((scratch.c.run_id == run_id) & (scratch.c.key == key_of(key)))
+    )
     return value
 
 
@@ -48,7 +50,3 @@ async def copy(tx: Transaction, run_id: str, to: str) -> None:
     found = select(literal(to, scratch.c.run_id.type), *(scratch.c[name] for name in names))
     found = found.where(scratch.c.run_id == run_id)
     await tx.execute(insert(scratch).from_select(["run_id", *names], found))
-
-
-def _at(run_id: str, key: str) -> ColumnElement[bool]:
-    return (scratch.c.run_id == run_id) & (scratch.c.key == key_of(key))

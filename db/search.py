@@ -45,7 +45,9 @@ def _questions(tx: Transaction, words: Sequence[str]) -> Iterator[Select[Any]]:
     yield indexed(words, every=True)
     if len(words) > 1:
         yield indexed(words, every=False)
-    yield _inside(words)
+    parts = (notes.c.title, notes.c.text)
+    there = [or_(*(part.icontains(word, autoescape=True) for part in parts)) for word in words]
+    yield select(notes).where(and_(*there)).order_by(notes.c.number.desc())
 
 
 def _sqlite(words: Sequence[str], *, every: bool) -> Select[Any]:
@@ -72,12 +74,6 @@ def _postgresql(words: Sequence[str], *, every: bool) -> Select[Any]:
         .where(document.op("@@")(asked))
         .order_by(func.ts_rank(document, asked).desc(), notes.c.number.desc())
     )
-
-
-def _inside(words: Sequence[str]) -> Select[Any]:
-    parts = (notes.c.title, notes.c.text)
-    there = [or_(*(part.icontains(word, autoescape=True) for part in parts)) for word in words]
-    return select(notes).where(and_(*there)).order_by(notes.c.number.desc())
 
 
 def _literal(value: str) -> ColumnElement[str]:

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Row, delete, func, insert, select
+from sqlalchemy import delete, func, insert, select
 
 from bot.values import Identity, Json, Place, Role, new_sortable_id
 from db import pauses
@@ -194,10 +193,7 @@ async def claim_next(tx: Transaction, conversation_id: str, now: datetime) -> st
         rows = await tx.execute(newest.where(mine, theirs).group_by(turns.c.user_id))
         served = {row.user_id: row.at for row in rows if row.at is not None}
 
-    def order(row: Row[Any]) -> tuple[bool, datetime | None, str]:
-        return row.user_id in served, served.get(row.user_id), row.id
-
-    chosen: str = min(ready, key=order).id
+    chosen: str = min((row.user_id in served, served.get(row.user_id), row.id) for row in ready)[2]
     free = conversations.c.active_turn_id.is_(None)
     if not await change(tx, conversations, this, free, active_turn_id=chosen):
         return None

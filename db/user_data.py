@@ -138,11 +138,6 @@ def _files(owner: Owner) -> list[ColumnElement[bool]]:
     return [files.c.message_id.in_(each) for each in sent]
 
 
-def _fires(owner: Owner) -> list[ColumnElement[bool]]:
-    mine = select(schedules.c.id).where(schedules.c.user_id == owner.key)
-    return [schedule_fires.c.schedule_id.in_(mine)]
-
-
 #: Actions in the audit log that a user does not read about: of operators on legal holds.
 OF_HOLDS = ("hold", "release hold")
 
@@ -185,7 +180,11 @@ HOLDINGS: Mapping[str, Conditions] = {
     "memories": _of_user(memories),
     "todos": _of_user(todos),
     "schedules": _of_user(schedules),
-    "schedule_fires": _fires,
+    "schedule_fires": lambda owner: [
+        schedule_fires.c.schedule_id.in_(
+            select(schedules.c.id).where(schedules.c.user_id == owner.key)
+        )
+    ],
     "changes": _of_user(changes),
     "web_addresses": _of_work(web_addresses, "root_id"),
     "audit": _audit,
@@ -292,11 +291,13 @@ async def rows_of(tx: Transaction, table: Table, owner: Owner) -> AsyncIterator[
             if len(keys) == 1:
                 some = keys[0].in_([row[0] for row in rows])
                 whole = await tx.execute(select(*columns).where(some).order_by(*keys))
-            yield [dict(zip(names, map(_plain, row), strict=True)) for row in whole]
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value
+            yield [
+                {
+                    name: value.isoformat() if isinstance(value, datetime) else value
+                    for name, value in zip(names, row, strict=True)
+                }
+                for row in whole
+            ]
 
 
 #: The tables that a deletion concerns.

@@ -154,8 +154,20 @@ async def delete_user(
     kept = await tx.scalar(select(func.count()).select_from(subagent_runs).where(mine))
     others = commands.c.id != command_id
     await remove(tx, commands, commands.c.user_id == owner.key, others)
-    await _leave_conversations(tx, owner)
-    await _delete_conversations(tx, owner, now)
+    # The summaries of a conversation may hold the user's words.
+    this = participants.c.author == owner.key
+    shared = select(participants.c.conversation_id).where(this)
+    await remove(tx, messages, _summary(), messages.c.conversation_id.in_(shared))
+    # Unique in the conversation, and no account of a platform.
+    anonymous = DELETED + ":" + cast(participants.c.number, SqlString)
+    await change(tx, participants, this, author=anonymous, name=DELETED, model="")
+    # A conversation that others share stays without its owner.
+    mine = conversations.c.user_id == owner.key
+    await tx.execute(delete(conversations).where(mine, ~conversations.c.shared))
+    if await tx.scalar(select(conversations.c.id).where(mine).limit(1)) is not None:
+        nobody = {"id": DELETED, "platform": "", "account": DELETED, "name": DELETED}
+        await insert_new(tx, users, nobody | {"workspace": "", "created_at": now})
+        await change(tx, conversations, mine, user_id=DELETED, model="")
     await _delete_names(tx, owner)
     return kept or 0
 
@@ -228,16 +240,6 @@ async def _empty_runs(tx: Transaction, condition: ColumnElement[bool], now: date
     return len(ids) == BATCH
 
 
-async def _leave_conversations(tx: Transaction, owner: Owner) -> None:
-    """Take the user out of the participants of conversations, and delete the summaries there."""
-    this = participants.c.author == owner.key
-    shared = select(participants.c.conversation_id).where(this)
-    await remove(tx, messages, _summary(), messages.c.conversation_id.in_(shared))
-    # Unique in the conversation, and no account of a platform.
-    anonymous = DELETED + ":" + cast(participants.c.number, SqlString)
-    await change(tx, participants, this, author=anonymous, name=DELETED, model="")
-
-
 async def _delete_names(tx: Transaction, owner: Owner) -> None:
     """Delete the user, unless rows refer to the user, and the user's name in rows of others."""
     for (table, column), value in NAMED_ELSEWHERE.items():
@@ -252,14 +254,3 @@ async def _delete_names(tx: Transaction, owner: Owner) -> None:
         if each.column.table is users
     ]
     await remove(tx, users, users.c.id == owner.key, *(~each for each in referred))
-
-
-async def _delete_conversations(tx: Transaction, owner: Owner, now: datetime) -> None:
-    """Delete the user's conversations; one that others share stays without its owner."""
-    mine = conversations.c.user_id == owner.key
-    await tx.execute(delete(conversations).where(mine, ~conversations.c.shared))
-    shared = select(conversations.c.id).where(mine).limit(1)
-    if await tx.scalar(shared) is not None:
-        nobody = {"id": DELETED, "platform": "", "account": DELETED, "name": DELETED}
-        await insert_new(tx, users, nobody | {"workspace": "", "created_at": now})
-        await change(tx, conversations, mine, user_id=DELETED, model="")
