@@ -316,7 +316,18 @@ def tool(
             try:
                 return arguments.model_validate(given)
             except ValidationError as error:
-                raise ToolError(_explain(tool_name, error)) from None
+                problems = []
+                for item in error.errors(include_url=False, include_input=False):
+                    where = ".".join(str(part) for part in item["loc"]) or "arguments"
+                    message = {
+                        "missing": "is required",
+                        "extra_forbidden": "is not an argument",
+                    }.get(item["type"], item["msg"])
+                    problems.append(f"`{where}` {message}")
+                raise ToolError(
+                    f"{tool_name} was not called: {'; '.join(problems)}. Correct the arguments and "
+                    "call it again."
+                ) from None
 
         async def run(context: ToolContext, given: Json) -> str:
             values = validated(given)
@@ -364,15 +375,3 @@ def _arguments_of(function: Callable[..., Awaitable[str]]) -> type[BaseModel]:
         fields[parameter.name] = (hint, info)
     config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
     return create_model(f"{function.__name__}_arguments", __config__=config, **fields)
-
-
-def _explain(name: str, error: ValidationError) -> str:
-    """Return the errors of the arguments, in a sentence that the model can act on."""
-    problems = []
-    for item in error.errors(include_url=False, include_input=False):
-        where = ".".join(str(part) for part in item["loc"]) or "arguments"
-        message = {"missing": "is required", "extra_forbidden": "is not an argument"}.get(
-            item["type"], item["msg"]
-        )
-        problems.append(f"`{where}` {message}")
-    return f"{name} was not called: {'; '.join(problems)}. Correct the arguments and call it again."

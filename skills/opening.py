@@ -122,7 +122,9 @@ class OpenSkills:
                 continue
             if before is not None and not before.sections.have_changed:
                 continue
-            others = self._others(before)
+            others = [
+                each for each in self._registry.parts if before is None or each is not before.parts
+            ]
             skill = None
             try:
                 skill = await self._opened(module, SkillRegistry.of(others))
@@ -174,9 +176,6 @@ class OpenSkills:
             await stack.aclose()
             raise
         return OpenSkill(sections=sections, parts=parts, last=declaration.last, stack=stack)
-
-    def _others(self, but: OpenSkill | None) -> list[SkillParts]:
-        return [each for each in self._registry.parts if but is None or each is not but.parts]
 
     def _in_order(self, before: OpenSkill | None, now: OpenSkill) -> list[SkillParts]:
         """Return the parts of all skills, with a skill in the place that it had."""

@@ -8,7 +8,7 @@ from bot.values import Clock
 from db import scratch
 from db.database import Database
 from skills.base import Tool, ToolContext, ToolError, changes_own, reads_here
-from skills.declaration import BotServices, SkillDeclaration, SkillParts
+from skills.declaration import SkillDeclaration, SkillParts
 
 #: The result of reading a missing key.
 MISSING = "null"
@@ -46,8 +46,6 @@ def _run(context: ToolContext) -> str:
     return context.run_id
 
 
-def _parts(services: BotServices) -> SkillParts:
-    return SkillParts(run_tools=build(services.database, services.now))
-
-
-SKILL = SkillDeclaration(build=_parts)
+SKILL = SkillDeclaration(
+    build=lambda services: SkillParts(run_tools=build(services.database, services.now))
+)

@@ -22,7 +22,20 @@ def check_shape(skill: Skill) -> None:
     if not isinstance(skill.tools, tuple) or not all(isinstance(t, Tool) for t in skill.tools):
         raise ConfigError("`tools` must be a tuple of tools: functions below `@tool()`.")
     for tool in skill.tools:
-        _check_tool(tool)
+        if not _is_name(tool.name):
+            raise ConfigError(
+                f"a tool's name must be {_NAME.pattern}, and one is {tool.name!r:.100}."
+            )
+        if not isinstance(tool.description, str) or not tool.description.strip():
+            raise ConfigError(
+                f"the tool {tool.name!r} has no docstring, which is all a model sees."
+            )
+        try:
+            json.dumps(tool.schema)
+        except (TypeError, ValueError):
+            raise ConfigError(f"the schema of the tool {tool.name!r} is no plain JSON.") from None
+        if not isinstance(tool.schema, dict) or tool.schema.get("type") != "object":
+            raise ConfigError(f"the schema of the tool {tool.name!r} must describe an object.")
     check_own_names(skill)
 
 
@@ -69,19 +82,6 @@ def in_the_way(skill: Skill, others: Sequence[Skill]) -> str:
 
 def _names(skill: Skill) -> set[str]:
     return {skill.name, *(tool.name for tool in skill.tools)}
-
-
-def _check_tool(tool: Tool) -> None:
-    if not _is_name(tool.name):
-        raise ConfigError(f"a tool's name must be {_NAME.pattern}, and one is {tool.name!r:.100}.")
-    if not isinstance(tool.description, str) or not tool.description.strip():
-        raise ConfigError(f"the tool {tool.name!r} has no docstring, which is all a model sees.")
-    try:
-        json.dumps(tool.schema)
-    except (TypeError, ValueError):
-        raise ConfigError(f"the schema of the tool {tool.name!r} is no plain JSON.") from None
-    if not isinstance(tool.schema, dict) or tool.schema.get("type") != "object":
-        raise ConfigError(f"the schema of the tool {tool.name!r} must describe an object.")
 
 
 def _is_name(name: object) -> bool:

@@ -63,7 +63,30 @@ def build(
             for each in tools
         )
     waits = RunWaits(manager.database, records, events)
-    tools = (*tools, _waiting(waits))
+
+    @reads_here(
+        main_agent_only=True,
+        foreign=True,
+        private=True,
+        timeout_seconds=LONGEST_SECONDS + WAIT_MARGIN_SECONDS,
+    )
+    async def sessions_wait(
+        context: ToolContext,
+        run_ids: tuple[str, ...] = (),
+        everything: bool = False,  # noqa: FBT001, FBT002 - as the model passes it
+    ) -> str:
+        """Wait up to 60 s until a run, or `everything`, has ended."""
+        outcome = await waits.wait(run_ids, Caller.of(context), everything=everything)
+        if not outcome.runs:
+            return "No runs are going on, so there is nothing to wait for."
+        left = [run for run in outcome.runs if run not in outcome.over]
+        lines = ["A message has arrived; it is shown next."] if outcome.interrupted else []
+        lines += [_waited(run) for run in outcome.over]
+        if left:
+            lines += ["Still going on:", *(_line(run) for run in left)]
+        return "\n".join(lines)
+
+    tools = (*tools, sessions_wait)
     return Skill(
         name="subagents",
         description="Hands work to subagents and manages their runs.",
@@ -199,32 +222,6 @@ def _watching(records: Records) -> tuple[Tool, ...]:
         return escape_for_model(json.dumps(document, ensure_ascii=False))
 
     return sessions_list, sessions_log, sessions_info
-
-
-def _waiting(waits: RunWaits) -> Tool:
-    @reads_here(
-        main_agent_only=True,
-        foreign=True,
-        private=True,
-        timeout_seconds=LONGEST_SECONDS + WAIT_MARGIN_SECONDS,
-    )
-    async def sessions_wait(
-        context: ToolContext,
-        run_ids: tuple[str, ...] = (),
-        everything: bool = False,  # noqa: FBT001, FBT002 - as the model passes it
-    ) -> str:
-        """Wait up to 60 s until a run, or `everything`, has ended."""
-        outcome = await waits.wait(run_ids, Caller.of(context), everything=everything)
-        if not outcome.runs:
-            return "No runs are going on, so there is nothing to wait for."
-        left = [run for run in outcome.runs if run not in outcome.over]
-        lines = ["A message has arrived; it is shown next."] if outcome.interrupted else []
-        lines += [_waited(run) for run in outcome.over]
-        if left:
-            lines += ["Still going on:", *(_line(run) for run in left)]
-        return "\n".join(lines)
-
-    return sessions_wait
 
 
 def _waited(run: Run) -> str:

@@ -83,21 +83,17 @@ class TextStore(Generic[Text]):
                 drops=not context.spares_former,
             )
             await self.texts.remove(tx, user, number)
-            await self._record_deletion(tx, context, text)
+            entry = AuditEntry(
+                actor=user,
+                action=f"delete {self.kind}",
+                owner=user,
+                place=context.place,
+                subject=str(text.number),
+                created_at=context.now(),
+                id=audit.entry_id("delete", context.work_id, context.call_id),
+            )
+            await audit.record(tx, entry)
         return f"{self.kind.capitalize()} {number} is deleted. {CAN_BE_UNDONE}"
-
-    async def _record_deletion(self, tx: Transaction, context: ToolContext, text: Text) -> None:
-        user = context.user.key
-        entry = AuditEntry(
-            actor=user,
-            action=f"delete {self.kind}",
-            owner=user,
-            place=context.place,
-            subject=str(text.number),
-            created_at=context.now(),
-            id=audit.entry_id("delete", context.work_id, context.call_id),
-        )
-        await audit.record(tx, entry)
 
     async def reach(self, database: Database, context: ToolContext, _: Json) -> Reach:
         """Return the reach of deleting a text: it may push others out of the undo store."""

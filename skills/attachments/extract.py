@@ -152,15 +152,14 @@ def _word(content: bytes) -> Iterator[str]:
                     line.append("\n")
                 case "p" | "tr":
                     text = "".join(line)
-                    yield (_row(text) if tag == "tr" else text) + "\n"
+                    yield (
+                        "\t".join(" ".join(cell.split()) for cell in text.split("\t")).rstrip()
+                        if tag == "tr"
+                        else text
+                    ) + "\n"
                     line = []
                     element.clear()
     yield "".join(line)
-
-
-def _row(text: str) -> str:
-    """Return the cells of a row of a table, separated by tabs."""
-    return "\t".join(" ".join(cell.split()) for cell in text.split("\t")).rstrip()
 
 
 def _excel(content: bytes) -> Iterator[str]:

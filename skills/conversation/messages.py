@@ -110,19 +110,20 @@ class PlaceMessages:
         return outlet
 
     def _shown(self, found: Iterable[PastMessage]) -> list[Json]:
-        return [self._past(each) for each in found if each.text or each.quoted or each.files]
-
-    def _past(self, message: PastMessage) -> Json:
-        return {
-            "channel": one_line(message.channel_name, 100),
-            "name": "you" if message.own else one_line(message.author_name, 40) or "a bot",
-            "at": self._at(message.sent_at),
-            "text": message.text[:CHARACTERS],
-            "quoted": [each.text[:CHARACTERS] for each in message.quoted],
-            "files": [one_line(each.name, 100) for each in message.files],
-            "reactions": dict(message.reactions),
-            "link": message.link,
-        }
+        return [
+            {
+                "channel": one_line(message.channel_name, 100),
+                "name": "you" if message.own else one_line(message.author_name, 40) or "a bot",
+                "at": self._at(message.sent_at),
+                "text": message.text[:CHARACTERS],
+                "quoted": [each.text[:CHARACTERS] for each in message.quoted],
+                "files": [one_line(each.name, 100) for each in message.files],
+                "reactions": dict(message.reactions),
+                "link": message.link,
+            }
+            for message in found
+            if message.text or message.quoted or message.files
+        ]
 
     def _stored(self, message: StoredMessage) -> Json:
         by_user = message.role in {"user", "bot"}

@@ -25,11 +25,6 @@ FOUND = 15
 NOTHING = "There are no such messages."
 
 
-def _readers(given: Json) -> Audience:
-    """Return the readers of the result of `channel_history`: a linked place may have others."""
-    return Audience.PERSONAL if given.get("link") else Audience.PLACE
-
-
 def build(messages: PlaceMessages) -> Skill:
     """Return the skill that reads the place and others, and searches."""
     reads = partial(tool, effects=Effects.NONE, foreign=True, private=True)
@@ -37,7 +32,8 @@ def build(messages: PlaceMessages) -> Skill:
     @reads(
         reach=Reach.READS_BEYOND,
         audience=Audience.PLACE,
-        audience_of=_readers,
+        # A linked place may have other readers.
+        audience_of=lambda given: Audience.PERSONAL if given.get("link") else Audience.PLACE,
         timeout_seconds=SECONDS + 5,
     )
     async def channel_history(

@@ -40,18 +40,16 @@ class Cleanup:
             before = now - timedelta(days=self.settings.runs_days)
             if gone := await asyncio.to_thread(self.workspaces.forget_runs, before):
                 log.info("The workspaces of %d old runs were deleted", gone)
-            await self._forget_places(now - timedelta(days=self.settings.files_days))
-
-    async def _forget_places(self, since: datetime) -> None:
-        """Delete the files of shared places without a message since a time."""
-        total, gone = 0, PLACES_AT_ONCE
-        while gone == PLACES_AT_ONCE:
-            # First: the message that begins a place is stored before its first file.
-            folders = await asyncio.to_thread(self.workspaces.places)
-            live = await self.database.read(shared_threads.live_places, since)
-            keys = {place.files_key for place in live}
-            forget = self.workspaces.forget_places
-            gone = await asyncio.to_thread(forget, folders, keys, PLACES_AT_ONCE)
-            total += gone
-        if total:
-            log.info("The files of %d shared places were deleted", total)
+            since = now - timedelta(days=self.settings.files_days)
+            # Shared places without a message since then.
+            total, gone = 0, PLACES_AT_ONCE
+            while gone == PLACES_AT_ONCE:
+                # First: the message that begins a place is stored before its first file.
+                folders = await asyncio.to_thread(self.workspaces.places)
+                live = await self.database.read(shared_threads.live_places, since)
+                keys = {place.files_key for place in live}
+                forget = self.workspaces.forget_places
+                gone = await asyncio.to_thread(forget, folders, keys, PLACES_AT_ONCE)
+                total += gone
+            if total:
+                log.info("The files of %d shared places were deleted", total)

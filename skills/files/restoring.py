@@ -55,7 +55,19 @@ def restore(workspace: Workspace, change: FileChange) -> Restored:
         # Paths that an earlier, incomplete undo restored.
         begun = (each for each in newest if each.cause.undoes == now.id and not each.undone)
         back = {item.path for each in begun for item in each.items}
-        restoring = _Restoring(workspace, folder, undo, _later_paths(newest, now), back)
+        # Paths that changed after the change, without changes that were undone.
+        later: list[tuple[str, ...]] = []
+        taken_back: set[str] = set()
+        for each in newest:
+            if each.id == now.id:
+                break
+            if each.workspace != now.workspace or each.id in taken_back:
+                continue
+            if each.cause.undoes and not any(item.beside for item in each.items):
+                taken_back.add(each.cause.undoes)
+            else:
+                later += [item.path for item in each.items]
+        restoring = _Restoring(workspace, folder, undo, later, back)
         with workspace.former.open_versions(now) as kept:
             for item in now.items:
                 try:
@@ -67,27 +79,6 @@ def restore(workspace: Workspace, change: FileChange) -> Restored:
         if not outcome.failed:
             workspace.former.mark_undone(now)
     return outcome
-
-
-def _later_paths(newest: Sequence[FileChange], change: FileChange) -> list[tuple[str, ...]]:
-    """Return the paths that changed after a change, without changes that were undone (pure).
-
-    Args:
-        newest: All changes, newest first.
-        change: One of them.
-    """
-    found: list[tuple[str, ...]] = []
-    taken_back: set[str] = set()
-    for each in newest:
-        if each.id == change.id:
-            break
-        if each.workspace != change.workspace or each.id in taken_back:
-            continue
-        if each.cause.undoes and not any(item.beside for item in each.items):
-            taken_back.add(each.cause.undoes)
-        else:
-            found += [item.path for item in each.items]
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,18 @@ class FileSender:
             )
         names = f"{', '.join(each.name for each in files)} ({spoken(size)})"
         if context.run_id is not None and context.background:
-            await self._keep(context.run_id, files, size)
+            async with self.database.transaction() as tx:
+                totals = await run_files.totals(tx, context.run_id)
+                if totals is None:
+                    raise ToolError("The run is over.")
+                count, taken = totals
+                if count + len(files) > MOST_FILES or taken + size > MOST_FILE_BYTES:
+                    raise ToolError(
+                        f"The result has {counted(count, 'file')} ({spoken(taken)}) already, and "
+                        f"{MOST_FILES} files with {spoken(MOST_FILE_BYTES)} are the most: send "
+                        "the rest as one archive, or name it in your answer."
+                    )
+                await run_files.add(tx, context.run_id, files, after=count)
             return f"They are sent with your result: {names}."
         key = f"{context.work_id} {context.call_id}"
         try:
@@ -68,22 +79,3 @@ class FileSender:
         except DeliveryError as error:
             raise ToolError(f"The files were not sent. {error}") from error
         return f"Sent: {names}."
-
-    async def _keep(self, run_id: str, files: Sequence[OutgoingFile], size: int) -> None:
-        """Store files that are sent with the result of a run, in one message.
-
-        Raises:
-            ToolError: They do not fit into the message, or the run is over.
-        """
-        async with self.database.transaction() as tx:
-            totals = await run_files.totals(tx, run_id)
-            if totals is None:
-                raise ToolError("The run is over.")
-            count, taken = totals
-            if count + len(files) > MOST_FILES or taken + size > MOST_FILE_BYTES:
-                raise ToolError(
-                    f"The result has {counted(count, 'file')} ({spoken(taken)}) already, and "
-                    f"{MOST_FILES} files with {spoken(MOST_FILE_BYTES)} are the most: send "
-                    "the rest as one archive, or name it in your answer."
-                )
-            await run_files.add(tx, run_id, files, after=count)

@@ -111,7 +111,35 @@ class Snapshot:
     def merge(self, layer: int) -> MergeResult:
         """Merge the changes of a command into the workspace; all of its processes have ended."""
         try:
-            return self._apply(layer)
+            if self._copied is None:
+                changes = overlay_changes(self._opener, layer, self._manifest)
+            else:
+                changes = copy_changes(self._opener, layer, self._manifest, self._copied)
+            written = changes.written
+            if not changes.removed and not written:
+                return MergeResult(left_out=changes.left_out)
+            size = sum(each.state.st_size + _BLOCK for each in written)
+            with ExitStack() as stack:
+                # Slow work comes before the lock.
+                with self._workspace.reserve.promised(size):
+                    same = untouched(self._opener, written, layer, self._lower, self._manifest)
+                    new = stack.enter_context(opened(self._opener, self._place, (_NEW,)))
+                    names = stage(self._opener, written, layer, new)
+                folder, change = stack.enter_context(
+                    self._workspace.changing(seconds=MERGE_SECONDS)
+                )
+                plan = MergePlanner(self._opener, folder, layer, self._manifest, same).make(changes)
+                self._workspace.check_total(Change(0, plan.size, plan.count))
+                lost = carry_out(self._opener, plan, folder, self._lower, new, names, change)
+            # A folder that stayed only because of kept paths in it is not named.
+            inner = {path[:length] for path in plan.kept for length in range(1, len(path))}
+            return MergeResult(
+                conflicts=tuple((shown(theirs), shown(mine)) for theirs, mine in plan.conflicts),
+                kept=tuple(sorted(shown(path) for path in set(plan.kept) - inner)),
+                left_out=changes.left_out,
+                can_be_undone=bool(change.id),
+                lost=tuple(shown(parts) for parts in lost),
+            )
         except NestedTooDeepError:
             return _discarded("its folders are nested too deep.")
         except ToolError as error:
@@ -130,35 +158,6 @@ class Snapshot:
     def close(self) -> None:
         """Delete the snapshot."""
         self._end.close()
-
-    def _apply(self, layer: int) -> MergeResult:
-        if self._copied is None:
-            changes = overlay_changes(self._opener, layer, self._manifest)
-        else:
-            changes = copy_changes(self._opener, layer, self._manifest, self._copied)
-        written = changes.written
-        if not changes.removed and not written:
-            return MergeResult(left_out=changes.left_out)
-        size = sum(each.state.st_size + _BLOCK for each in written)
-        with ExitStack() as stack:
-            # Slow work comes before the lock.
-            with self._workspace.reserve.promised(size):
-                same = untouched(self._opener, written, layer, self._lower, self._manifest)
-                new = stack.enter_context(opened(self._opener, self._place, (_NEW,)))
-                names = stage(self._opener, written, layer, new)
-            folder, change = stack.enter_context(self._workspace.changing(seconds=MERGE_SECONDS))
-            plan = MergePlanner(self._opener, folder, layer, self._manifest, same).make(changes)
-            self._workspace.check_total(Change(0, plan.size, plan.count))
-            lost = carry_out(self._opener, plan, folder, self._lower, new, names, change)
-        # A folder that stayed only because of kept paths in it is not named.
-        inner = {path[:length] for path in plan.kept for length in range(1, len(path))}
-        return MergeResult(
-            conflicts=tuple((shown(theirs), shown(mine)) for theirs, mine in plan.conflicts),
-            kept=tuple(sorted(shown(path) for path in set(plan.kept) - inner)),
-            left_out=changes.left_out,
-            can_be_undone=bool(change.id),
-            lost=tuple(shown(parts) for parts in lost),
-        )
 
 
 def clear_abandoned(opener: Opener, commands: int) -> None:

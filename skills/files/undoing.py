@@ -25,10 +25,6 @@ class FileChanges:
     async def changes(self, user: Identity, place: Place | None) -> list[OwnChange]:
         """Return a user's changes of the user's own files, and of those of a shared place."""
         owners = [user.key, *([place.files_key] if place is not None else [])]
-        return [each for owner in owners for each in await self._of(owner, user)]
-
-    async def _of(self, owner: str, user: Identity) -> list[OwnChange]:
-        found = await asyncio.to_thread(self.workspaces.changes, owner)
         return [
             OwnChange(
                 id=each.id,
@@ -38,7 +34,8 @@ class FileChanges:
                 what=_described(each),
                 undo=partial(self._undo, owner, user, each),
             )
-            for each in found
+            for owner in owners
+            for each in await asyncio.to_thread(self.workspaces.changes, owner)
             if each.cause.user_id == user.key
         ]
 

@@ -93,7 +93,30 @@ class ScheduleBook:
             schedule = await schedules.find(tx, user.key, schedule_id)
             if schedule is None:
                 await self._check_room(tx, user.key)
-                schedule = await self._new(tx, schedule_id, replace(wanted, task=task), user, place)
+                named = wanted.timezone.strip() or await schedules.newest_zone(tx, user.key)
+                zone = times.zone_named(named or self.zone)
+                cron = ""
+                if wanted.cron.strip():
+                    least = timedelta(minutes=self.settings.min_minutes_between)
+                    cron = times.cron_of(wanted.cron, least=least)
+                    due_at = times.next_fire(cron, zone, self.now())
+                else:
+                    due_at = times.once(wanted.at, zone, self.now())
+                schedule = Schedule(
+                    id=schedule_id,
+                    user_id=user.key,
+                    place=place,
+                    number=await schedules.next_number(tx, user.key),
+                    label=label_for(stored(wanted.label), task),
+                    task=task,
+                    agent=one_line(wanted.agent, 60),
+                    cron=cron,
+                    timezone=zone.key,
+                    status="active",
+                    due_at=due_at,
+                    failures=0,
+                    created_at=self.now(),
+                )
                 await schedules.add(tx, schedule)
         definition, known = find(self.agents, schedule.agent)
         note = f"There is no agent “{schedule.agent}”; `{definition.name}` will take it."
@@ -206,39 +229,6 @@ class ScheduleBook:
                 "one first (schedule_list, schedule_cancel).",
                 limit="schedules.max_per_user",
             )
-
-    async def _new(
-        self,
-        tx: Transaction,
-        schedule_id: str,
-        wanted: ScheduleRequest,
-        user: Identity,
-        place: Place,
-    ) -> Schedule:
-        known = wanted.timezone.strip() or await schedules.newest_zone(tx, user.key)
-        zone = times.zone_named(known or self.zone)
-        cron = ""
-        if wanted.cron.strip():
-            least = timedelta(minutes=self.settings.min_minutes_between)
-            cron = times.cron_of(wanted.cron, least=least)
-            due_at = times.next_fire(cron, zone, self.now())
-        else:
-            due_at = times.once(wanted.at, zone, self.now())
-        return Schedule(
-            id=schedule_id,
-            user_id=user.key,
-            place=place,
-            number=await schedules.next_number(tx, user.key),
-            label=label_for(stored(wanted.label), wanted.task),
-            task=wanted.task,
-            agent=one_line(wanted.agent, 60),
-            cron=cron,
-            timezone=zone.key,
-            status="active",
-            due_at=due_at,
-            failures=0,
-            created_at=self.now(),
-        )
 
     def _due_again(self, schedule: Schedule) -> datetime | None:
         if schedule.cron:

@@ -196,7 +196,14 @@ def found_in(blocks: Sequence[Json]) -> tuple[Hit, ...]:
         raise SearchError(_ERRORS.get(str(failed[0].get("error_code")), _UNAVAILABLE))
     if not results:
         raise SearchError(_NOT_MADE)
-    quotes = _quotes(blocks)
+    quotes: dict[str, list[str]] = {}
+    for block in blocks:
+        cited = block.get("citations") if block["type"] == "text" else None
+        for citation in cited if isinstance(cited, list) else ():
+            if _has_url(citation) and isinstance(text := citation.get("cited_text"), str):
+                known = quotes.setdefault(citation["url"], [])
+                if text.strip() and text.strip() not in known:
+                    known.append(text.strip())
     unique: dict[str, Json] = {}
     for page in filter(_has_url, pages):
         unique.setdefault(page["url"], page)
@@ -213,16 +220,3 @@ def found_in(blocks: Sequence[Json]) -> tuple[Hit, ...]:
 
 def _has_url(page: object) -> bool:
     return isinstance(page, dict) and isinstance(page.get("url"), str)
-
-
-def _quotes(blocks: Sequence[Json]) -> dict[str, list[str]]:
-    """Return the quotes from each page, by its URL."""
-    quotes: dict[str, list[str]] = {}
-    for block in blocks:
-        cited = block.get("citations") if block["type"] == "text" else None
-        for citation in cited if isinstance(cited, list) else ():
-            if _has_url(citation) and isinstance(text := citation.get("cited_text"), str):
-                known = quotes.setdefault(citation["url"], [])
-                if text.strip() and text.strip() not in known:
-                    known.append(text.strip())
-    return quotes
