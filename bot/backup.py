@@ -121,7 +121,27 @@ def _write(config: Config, file: Path, manifest: Json) -> Contents:
             _add_bytes(archive, MANIFEST, json.dumps(manifest, indent=2).encode())
             for each in _dumped(config, Path(folder)):
                 archive.add(each, each.name)
-            found = _add_folders(config, archive)
+            files = skipped = 0
+            for name, root in folders_of(config).items():
+                for path in sorted(root.rglob("*")):
+                    target = str(PurePosixPath(FILES, name, *path.relative_to(root).parts))
+                    try:
+                        mode = path.lstat().st_mode
+                        if stat.S_ISDIR(mode):
+                            archive.add(path, target, recursive=False)
+                        elif stat.S_ISREG(mode):
+                            # A file may change meanwhile: its size is that of the read bytes.
+                            _add_bytes(archive, target, path.read_bytes())
+                            files += 1
+                        else:
+                            skipped += 1
+                    except FileNotFoundError:
+                        continue  # deleted meanwhile
+            above = Path(config.skills.data_folder).parent
+            for key in KEYS:
+                if (above / key).exists():
+                    _add_bytes(archive, key, (above / key).read_bytes())
+            found = Contents(files, skipped)
         made.replace(file)
     return found
 
@@ -148,30 +168,6 @@ def _dumped(config: Config, folder: Path) -> Iterator[Path]:
                 # All pages at once: in parts, each write of the bot would begin the copy anew.
                 source.backup(to, pages=-1)
             yield copy
-
-
-def _add_folders(config: Config, archive: tarfile.TarFile) -> Contents:
-    files = skipped = 0
-    for name, folder in folders_of(config).items():
-        for path in sorted(folder.rglob("*")):
-            target = str(PurePosixPath(FILES, name, *path.relative_to(folder).parts))
-            try:
-                mode = path.lstat().st_mode
-                if stat.S_ISDIR(mode):
-                    archive.add(path, target, recursive=False)
-                elif stat.S_ISREG(mode):
-                    # A file may change meanwhile: its size is that of the bytes that were read.
-                    _add_bytes(archive, target, path.read_bytes())
-                    files += 1
-                else:
-                    skipped += 1
-            except FileNotFoundError:
-                continue  # deleted meanwhile
-    above = Path(config.skills.data_folder).parent
-    for key in KEYS:
-        if (above / key).exists():
-            _add_bytes(archive, key, (above / key).read_bytes())
-    return Contents(files, skipped)
 
 
 def _add_bytes(archive: tarfile.TarFile, name: str, content: bytes) -> None:

@@ -132,7 +132,7 @@ def skill_in(folder: Path, head: Json, body: str) -> Parsed[AgentSkill]:
     skill = AgentSkill(
         name=name,
         description=one_line(description, DESCRIPTION_CHARACTERS),
-        body=_with_paths(clean(body), f"{IN_SANDBOX}/{name}"),
+        body=_PLUGIN_SKILLS.sub(IN_SANDBOX, _OWN_FOLDER.sub(f"{IN_SANDBOX}/{name}", clean(body))),
         folder=folder,
         compatibility=one_line(_text(head.get("compatibility")), COMPATIBILITY_CHARACTERS),
         tools=tuple(dict.fromkeys(ours(tool) for tool in named)),
@@ -179,11 +179,6 @@ def _odd(skill: AgentSkill, head: Json) -> Iterator[str]:
         yield f"`compatibility` has more than {COMPATIBILITY_CHARACTERS} characters, and is cut"
     for key in sorted(set(head) - _USED):
         yield f"`{key}` is not used"
-
-
-def _with_paths(body: str, folder: str) -> str:
-    """Return instructions with the path of their folder in place of the variables for it."""
-    return _PLUGIN_SKILLS.sub(IN_SANDBOX, _OWN_FOLDER.sub(folder, body))
 
 
 def _text(value: object) -> str:

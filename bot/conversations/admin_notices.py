@@ -131,7 +131,11 @@ class AdminNotices:
         access = self.access()
         channels = access.admin_places
         own = [each for each in channels if about and is_same_server(each, about)]
-        found = [(each, _nobody(each)) for each in own or channels[:1]]
+        # What is written for all readers of a channel has no account.
+        found = [
+            (each, Identity(each.platform, each.workspace if each.platform == "slack" else "", ""))
+            for each in own or channels[:1]
+        ]
         here = self.present()
         if found and (here is None or found[0][0].platform in self.outlets):
             return found
@@ -243,9 +247,3 @@ def spelled_place(place: Place) -> str:
     if is_private(place) and place.platform != "terminal":
         return f"direct messages on {place.platform.capitalize()}"
     return ":".join(part for part in (place.platform, place.workspace, place.channel) if part)
-
-
-def _nobody(channel: Place) -> Identity:
-    """Return the owner of what is written for all readers of a channel: no account."""
-    workspace = channel.workspace if channel.platform == "slack" else ""
-    return Identity(channel.platform, workspace, "")

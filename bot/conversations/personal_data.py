@@ -111,29 +111,25 @@ class PersonalData:
             owner = await user_data.owner_of(tx, user.key)
             kept = list(await tx.execute(holds.contents(user.key))) if withheld else []
         for name in (*user_data.HOLDINGS, *(user_data.WITHHELD if withheld else ())):
-            async for entry in self._tables(name, owner):
-                yield entry
+            rows: list[Json] = []
+            async with self.database.snapshot() as tx:
+                async for some in user_data.rows_of(tx, metadata.tables[name], owner):
+                    rows += some
+                    await asyncio.sleep(0)
+            for number, at in enumerate(range(0, len(rows), MOST_ROWS)):
+                part = f"-{number + 1}" if number else ""
+                content = await asyncio.to_thread(_document, rows[at:][:MOST_ROWS])
+                yield f"{name}{part}.json", content
         for copy_id, file_name in kept:
-            content = await self.database.read(holds.content, copy_id)
-            yield f"held/{copy_id}-{file_name.replace('/', '_')}", content
+            held = await self.database.read(holds.content, copy_id)
+            yield f"held/{copy_id}-{file_name.replace('/', '_')}", held
         sent = await self._sent_files(user)
         for each in sent:
-            content = await self._content(each.id)
-            yield f"files/{each.id}-{each.name.replace('/', '_')}", content
+            sent_again = await self._content(each.id)
+            yield f"files/{each.id}-{each.name.replace('/', '_')}", sent_again
         for store in self.stores:
             async for path, found in _in_thread(store.files(user)):
                 yield f"workspace/{path}", found
-
-    async def _tables(self, name: str, owner: Owner) -> AsyncGenerator[tuple[str, bytes], None]:
-        """Yield the rows of a table as JSON documents."""
-        rows: list[Json] = []
-        async with self.database.snapshot() as tx:
-            async for some in user_data.rows_of(tx, metadata.tables[name], owner):
-                rows += some
-                await asyncio.sleep(0)
-        for number, at in enumerate(range(0, len(rows), MOST_ROWS)):
-            part = f"-{number + 1}" if number else ""
-            yield f"{name}{part}.json", await asyncio.to_thread(_document, rows[at:][:MOST_ROWS])
 
     async def _sent_files(self, user: Identity) -> list[SentFile]:
         """Return the files that a user sent."""

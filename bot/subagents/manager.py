@@ -115,7 +115,11 @@ class SubagentManager:
                 user may not use the agent or the model.
             BadRequestError: The request is invalid.
         """
-        rights = await self._rights(caller)
+        rights = await self.rights(caller.user, caller.place)
+        if caller.run_id is not None:
+            spawner = await self.database.read(runs.get, caller.run_id)
+            if spawner is not None:
+                rights = Rights.of_json(spawner.metadata.get(RIGHTS)).within(rights)
         self._guard(caller, rights)
         plan = self.planner.within(rights).plan(request, caller, mode=mode)
         async with self.database.admission() as tx:
@@ -194,14 +198,6 @@ class SubagentManager:
             await commands.apply(tx, caller.command_id, self.now())
         self._publish(spawned.run, owner.identity)
         return spawned
-
-    async def _rights(self, caller: Caller) -> Rights:
-        """Return the rights of a caller; those of a run within the rights that it was given."""
-        now = await self.rights(caller.user, caller.place)
-        if caller.run_id is None:
-            return now
-        parent = await self.database.read(runs.get, caller.run_id)
-        return Rights.of_json(parent.metadata.get(RIGHTS)).within(now) if parent else now
 
     def _guard(self, caller: Caller, rights: Rights) -> None:
         """Refuse runs for a run that may not start any; such a run should not even see the tool."""

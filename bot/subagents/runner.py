@@ -134,13 +134,17 @@ class Runner:
                 reserve = estimate_tokens(before.task) + min(
                     self.agent_settings().max_response_tokens, INTERRUPTED_OUTPUT
                 )
+                output = min(before.reserved_tokens, INTERRUPTED_OUTPUT)
+                # The price of the request during which the former process ended.
+                lost = Usage(input=before.reserved_tokens - output, output=output)
+                names = before.provider or "", before.model or ""
                 run = await runs.claim(
                     tx,
                     run_id,
                     worker_id=self.worker_id,
                     reserve=min(reserve, before.token_budget),
                     now=self.now(),
-                    cost=self._interrupted(before),
+                    cost=self.price_of(*names, lost) if output else 0,
                 )
                 owner = await users.get(tx, before.user_id)
                 unread = await run_messages.unread(tx, run_id)
@@ -162,14 +166,6 @@ class Runner:
         self.events.publish(RunStatusChanged(old=before.status, new=run.status, **known))
         self.events.publish(RunStarted(resumed=run.attempt > 1, **known))
         return run, owner.identity, bool(unread)
-
-    def _interrupted(self, run: Run) -> int | None:
-        """Return the price of the call that a crash may have interrupted; `None` if unknown."""
-        output = min(run.reserved_tokens, INTERRUPTED_OUTPUT)
-        if not output:
-            return 0
-        reserved = Usage(input=run.reserved_tokens - output, output=output)
-        return self.price_of(run.provider or "", run.model or "", reserved)
 
     async def _attempt(
         self,

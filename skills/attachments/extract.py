@@ -165,7 +165,16 @@ def _word(content: bytes) -> Iterator[str]:
 def _excel(content: bytes) -> Iterator[str]:
     archive = _opened(content)
     names = set(archive.namelist())
-    shared = _shared_texts(archive) if "xl/sharedStrings.xml" in names else []
+    shared: list[str] = []
+    if "xl/sharedStrings.xml" in names:
+        parts: list[str] = []
+        for tag, element in _elements(archive, "xl/sharedStrings.xml"):
+            if tag == "t":
+                parts.append(element.text or "")
+            elif tag == "si":
+                shared.append("".join(parts))
+                parts = []
+                element.clear()
     titles = [
         element.get("name", "")
         for tag, element in _elements(archive, "xl/workbook.xml")
@@ -184,19 +193,6 @@ def _excel(content: bytes) -> Iterator[str]:
                 break
             yield row + "\n"
         yield "\n"
-
-
-def _shared_texts(archive: zipfile.ZipFile) -> list[str]:
-    texts: list[str] = []
-    parts: list[str] = []
-    for tag, element in _elements(archive, "xl/sharedStrings.xml"):
-        if tag == "t":
-            parts.append(element.text or "")
-        elif tag == "si":
-            texts.append("".join(parts))
-            parts = []
-            element.clear()
-    return texts
 
 
 def _rows(archive: zipfile.ZipFile, name: str, shared: list[str]) -> Iterator[str]:

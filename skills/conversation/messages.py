@@ -14,7 +14,6 @@ from bot.platforms.messages import PastMessage
 from bot.platforms.reading import ReadRequest
 from bot.values import Identity, Json, Place
 from db import message_search, users
-from db.conversations import StoredMessage
 from db.database import Database
 from db.search import words_of
 
@@ -101,7 +100,14 @@ class PlaceMessages:
             raise BadRequestError(NO_WORDS)
         async with self.database.snapshot() as tx:
             found = await message_search.search(tx, conversation_id, words, limit=limit)
-        return [self._stored(each) for each in found]
+        return [
+            {
+                "name": (each.author_name or "the user") if each.role in {"user", "bot"} else "you",
+                "at": self._at(each.said_at or each.created_at),
+                "text": each.text[:CHARACTERS],
+            }
+            for each in found
+        ]
 
     def _outlet(self, place: Place) -> Outlet:
         outlet = self.outlets.get(place.platform)
@@ -124,14 +130,6 @@ class PlaceMessages:
             for message in found
             if message.text or message.quoted or message.files
         ]
-
-    def _stored(self, message: StoredMessage) -> Json:
-        by_user = message.role in {"user", "bot"}
-        return {
-            "name": (message.author_name or "the user") if by_user else "you",
-            "at": self._at(message.said_at or message.created_at),
-            "text": message.text[:CHARACTERS],
-        }
 
     def _at(self, at: datetime) -> str:
         return f"{at.astimezone(self.zone):%Y-%m-%d %H:%M}"

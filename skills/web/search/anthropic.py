@@ -158,7 +158,9 @@ class ClaudeSearch:
             document = json.loads(response.content)
             blocks: list[Json] = [block for block in document["content"] if block["type"]]
             counts = document.get("usage") or {}
-            charge(usage_of(counts, blocks, estimate), _searches(counts))
+            made = counts.get("server_tool_use")
+            number = made.get("web_search_requests") if isinstance(made, dict) else None
+            charge(usage_of(counts, blocks, estimate), number if isinstance(number, int) else 0)
             return blocks, document.get("stop_reason") == "pause_turn"
         except asyncio.CancelledError:
             # The provider had started and may charge for the request.
@@ -172,13 +174,6 @@ class ClaudeSearch:
         except (ValueError, *MALFORMED) as error:
             give_up()
             raise failures.unreadable(NAME, error) from error
-
-
-def _searches(counts: Json) -> int:
-    """Return the number of searches that are billed."""
-    made = counts.get("server_tool_use")
-    number = made.get("web_search_requests") if isinstance(made, dict) else None
-    return number if isinstance(number, int) else 0
 
 
 def found_in(blocks: Sequence[Json]) -> tuple[Hit, ...]:
