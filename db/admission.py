@@ -127,12 +127,12 @@ async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
         return promoted
     paused = await pauses.in_force(tx)
     # A run that has begun continues after the answer of its user.
+    places = {row.id: Place(*(getattr(row, name) for name in PLACE)) for row in waiting}
     waiting = [
         row
         for row in waiting
         if row.status != RunStatus.QUEUED
-        or pauses.covering(paused, row.user_id, Place(*(getattr(row, name) for name in PLACE)))
-        is None
+        or pauses.covering(paused, row.user_id, places[row.id]) is None
     ]
     held: Counter[str] = Counter(dict((await tx.execute(_HELD)).all()))
     admitted_at = {row.user_id: row.last_admitted_at for row in waiting}

@@ -6,7 +6,7 @@ A queued turn is not among them: access is asked for before it begins.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Select, Table, select, union
+from sqlalchemy import Table, select, union
 
 from bot.values import UNFINISHED, Identity, Place
 from db.database import Transaction
@@ -37,12 +37,12 @@ class ActiveWork:
 
 async def working(tx: Transaction, platforms: Sequence[str]) -> list[tuple[Identity, Place]]:
     """Return the users with active work on some platforms, with each channel of that work."""
-
-    def of(table: Table) -> Select[tuple[str, ...]]:
-        columns = (table.c[name] for name in ("user_id", *_CHANNEL))
-        return select(*columns).where(_OPEN[table], table.c.channel.in_(platforms))
-
-    work = union(*map(of, _OPEN)).subquery()
+    names = ("user_id", *_CHANNEL)
+    of_tables = [
+        select(*(table.c[name] for name in names)).where(is_open, table.c.channel.in_(platforms))
+        for table, is_open in _OPEN.items()
+    ]
+    work = union(*of_tables).subquery()
     query = select(users, *(work.c[name].label(f"at_{name}") for name in _CHANNEL))
     rows = await tx.execute(query.join(work, work.c.user_id == users.c.id))
     return [
