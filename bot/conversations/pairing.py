@@ -64,7 +64,16 @@ async def pair(call: CommandCall) -> CommandReply:
     """
     match call.get("words").split():
         case []:
-            return await _list(call)
+            found = await call.bot.database.read(pairings.confirmed, limit=MOST_READ)
+            lines = [f"- `{spelled(each.user)}`" for each in found if _may_admit(call, each.user)]
+            if not lines:
+                return CommandReply(text="No account is admitted by a code.")
+            if len(lines) > MOST_LISTED:
+                lines[MOST_LISTED:] = [f"- and {len(lines) - MOST_LISTED} older ones"]
+            remove = f"`{call.typed('pair remove ACCOUNT')}` withdraws one."
+            return CommandReply(
+                text="\n".join(["**Admitted to direct messages**", *lines, "", remove])
+            )
         case ["remove", account]:
             return await _remove(call, account)
         case [code]:
@@ -93,17 +102,6 @@ async def _confirm(call: CommandCall, code: str) -> CommandReply:
             await _note(call, tx, "pair", found.user)
     done = "is admitted to direct messages" if first else "is admitted already"
     return CommandReply(text=f"`{spelled(found.user)}` {done}.")
-
-
-async def _list(call: CommandCall) -> CommandReply:
-    found = await call.bot.database.read(pairings.confirmed, limit=MOST_READ)
-    lines = [f"- `{spelled(each.user)}`" for each in found if _may_admit(call, each.user)]
-    if not lines:
-        return CommandReply(text="No account is admitted by a code.")
-    if len(lines) > MOST_LISTED:
-        lines[MOST_LISTED:] = [f"- and {len(lines) - MOST_LISTED} older ones"]
-    remove = f"`{call.typed('pair remove ACCOUNT')}` withdraws one."
-    return CommandReply(text="\n".join(["**Admitted to direct messages**", *lines, "", remove]))
 
 
 async def _remove(call: CommandCall, account: str) -> CommandReply:

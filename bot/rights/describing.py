@@ -38,7 +38,15 @@ class RightsSources:
         lines = [f"- role: `{role}`{why} ({self._source(key)})"]
         for kind in NOUNS:
             lines += self._lists(kind, rights)
-        lines += self._rules(rights)
+        source = self._source("permissions.default")
+        lines.append(f"- calls that change something: {self.permissions.default} ({source})")
+        rules = [
+            ("permissions.rules", self.permissions.permissions.configured),
+            *((f"{level.key}.permissions", level.rules) for level in rights.levels),
+        ]
+        for above, each in rules:
+            for rule in each.rules:
+                lines.append(f"- rule: `{rule}` ({self._source(f'{above}.{rule.key}')})")
         for name in LimitSettings.model_fields:
             value, key = rights.cap(name, getattr(self.subagents, name), f"subagents.{name}")
             lines.append(f"- {name}: {value:,g} ({self._source(key)})")
@@ -61,12 +69,3 @@ class RightsSources:
         for level in denied:
             names = ", ".join(f"`{name}`" for name in level.denied[kind])
             yield f"- {kind}: not {names} ({self._source(f'{level.key}.denied_{kind}')})"
-
-    def _rules(self, rights: Rights) -> Iterator[str]:
-        default = self.permissions.default
-        yield f"- calls that change something: {default} ({self._source('permissions.default')})"
-        for rule in self.permissions.permissions.configured.rules:
-            yield f"- rule: `{rule}` ({self._source(f'permissions.rules.{rule.key}')})"
-        for level in rights.levels:
-            for rule in level.rules.rules:
-                yield f"- rule: `{rule}` ({self._source(f'{level.key}.permissions.{rule.key}')})"
