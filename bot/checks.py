@@ -65,8 +65,10 @@ async def all_of(looks: Iterable[Coroutine[Any, Any, Check]]) -> list[Check]:
     return [task.result() for task in tasks]
 
 
-def some(ids: Sequence[str], noun: str, *, none: str = "") -> str:
-    """Return the number of ids in words."""
+def some(ids: Sequence[str] | None, noun: str, *, none: str = "") -> str:
+    """Return the number of ids in words; `None` admits all, and an empty list admits none."""
+    if ids is None:
+        return f"all {noun}s"
     if not ids:
-        return none or f"all {noun}s"
+        return none or f"no {noun}"
     return f"1 {noun}" if len(ids) == 1 else f"{len(ids)} {noun}s"

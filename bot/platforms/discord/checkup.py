@@ -76,7 +76,7 @@ async def _checks(client: RetinueClient) -> AsyncIterator[Check]:
         yield is_off(portal.without_content(application.id))
     for check in _settings_of(application):
         yield check
-    for guild_id in client.settings.guilds[:SERVERS_LOOKED_AT]:
+    for guild_id in (client.settings.guilds or ())[:SERVERS_LOOKED_AT]:
         try:
             await client.fetch_guild(int(guild_id), with_counts=False)
         except (discord.NotFound, discord.Forbidden):
@@ -148,7 +148,9 @@ async def _commands(client: RetinueClient) -> AsyncIterator[Check]:
     # The commands of skills are not compared.
     known = {each["name"]: {one["name"] for one in each["options"]} for each in wanted}
     listed = ", ".join(sorted(f"/{command['name']}" for command in wanted))
-    for guild_id in client.settings.guilds[:SERVERS_LOOKED_AT] if where == "guilds" else ("",):
+    for guild_id in (
+        (client.settings.guilds or ())[:SERVERS_LOOKED_AT] if where == "guilds" else ("",)
+    ):
         what = f"slash commands{f' in the server {guild_id}' if guild_id else ''}: {listed}"
         with suppress(discord.NotFound, discord.Forbidden):  # reported by `_checks`
             there = [

@@ -84,9 +84,9 @@ class DiscordAccessPolicy(Deduplicator):
         if not place.workspace:
             if settings.direct_messages == "nobody":
                 return AccessRefusal(NO_DIRECT_MESSAGES)
-        elif settings.guilds and place.workspace not in settings.guilds:
+        elif settings.guilds is not None and place.workspace not in settings.guilds:
             return AccessRefusal(NOT_THIS_SERVER, silent=True)
-        elif settings.channels and not channels & set(settings.channels):
+        elif settings.channels is not None and not channels & set(settings.channels):
             return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
         if self.admits(user):
             return None
@@ -95,9 +95,10 @@ class DiscordAccessPolicy(Deduplicator):
     def admits(self, user: DiscordUser) -> bool:
         """Return True if an account or its roles may use the bot."""
         settings = self._settings()
-        if not (settings.roles or settings.users):
+        if settings.roles is None and settings.users is None:
             return True
-        return user.account in settings.users or bool(user.roles & set(settings.roles))
+        roles, users = settings.roles or (), settings.users or ()
+        return user.account in users or bool(user.roles & set(roles))
 
     def groups(self, user: DiscordUser, place: Place) -> frozenset[str] | None:
         """Return the user's roles in a server as `Membership` names them; `None` elsewhere."""

@@ -92,7 +92,7 @@ async def sync(client: RetinueClient, table: CommandTable[CommandSpec]) -> None:
         return
     ours = payload(table)
     everywhere = settings.commands == "global"
-    for guild in settings.guilds:
+    for guild in settings.guilds or ():
         await _try(client, guild, [] if everywhere else ours)
     await _try(client, "", ours if everywhere else [])
 

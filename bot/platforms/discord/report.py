@@ -21,10 +21,10 @@ def lines(settings: DiscordSettings) -> Iterator[str]:
     private = _ANSWERED[settings.direct_messages]
     yield f"on: {threads}; direct messages are {private}"
     yield f"where: {some(settings.guilds, 'server')}, {some(settings.channels, 'channel')}"
-    if settings.roles or settings.users:
+    if settings.roles is not None or settings.users is not None:
         yield (
-            f"who: {some(settings.roles, 'role', none='no role')}, "
-            f"{some(settings.users, 'user', none='nobody else')}"
+            f"who: {some(settings.roles or (), 'role')}, "
+            f"{some(settings.users or (), 'user', none='nobody else')}"
         )
     else:
         yield "who: everyone there"

@@ -55,19 +55,19 @@ class DiscordSettings(PlatformSettings):
     answers are replies in the channel.
     """
 
-    guilds: tuple[Snowflake, ...] = ()
-    """Servers (their ids) where the bot answers; none: all."""
+    guilds: tuple[Snowflake, ...] | None = None
+    """Servers (their ids) where the bot answers; null: all, []: none."""
 
-    channels: tuple[Snowflake, ...] = ()
-    """Channels where the bot answers, their threads included, or whole categories; none: all.
-    Direct messages are not affected.
+    channels: tuple[Snowflake, ...] | None = None
+    """Channels where the bot answers, their threads included, or whole categories; null: all, []:
+    none. Direct messages are not affected.
     """
 
-    roles: tuple[Snowflake, ...] = ()
-    """Roles whose members the bot answers, beside `users`; none: everyone."""
+    roles: tuple[Snowflake, ...] | None = None
+    """Roles whose members the bot answers, beside `users`; null for both: everyone, []: nobody."""
 
-    users: tuple[Snowflake, ...] = ()
-    """Users whom the bot answers, beside `roles`; none: everyone."""
+    users: tuple[Snowflake, ...] | None = None
+    """Users whom the bot answers, beside `roles`; null for both: everyone, []: nobody."""
 
     admin_roles: tuple[Snowflake, ...] = ()
     """Roles whose members are admins of the server of the role, beside `access.place_admins`."""

@@ -114,10 +114,11 @@ async def _check_token(settings: SlackSettings, client: AsyncWebClient) -> list[
     where = f"the {'organisation' if org_wide else 'workspace'} “{me.get('team')}”"
     found = [works(f"the token is {me.get('user')}'s, in {where}.")]
     here = {str(me[name]) for name in ("team_id", "enterprise_id") if me.get(name)}
-    if not org_wide and settings.workspaces and not here & set(settings.workspaces):
+    admitted = settings.workspaces
+    if not org_wide and admitted is not None and not here & set(admitted):
         text = (
             f"`slack.workspaces` does not name {me.get('team_id')}, where the bot is: it answers "
-            "nobody of that workspace. Add it there, or empty the list."
+            "nobody of that workspace. Add it there, or remove the list."
         )
         found.append(fails(text))
     headers = {str(name).lower(): str(value) for name, value in answer.headers.items()}

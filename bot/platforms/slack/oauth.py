@@ -253,8 +253,11 @@ class InstallFlow(AsyncOAuthFlow):
             InstallRefusedError: The installation is not admitted.
         """
         workspace = workspace_of(installation)
-        allowed = set(self._current().workspaces)
-        if allowed and not allowed & {installation.enterprise_id, installation.team_id}:
+        allowed = self._current().workspaces
+        if allowed is not None and not set(allowed) & {
+            installation.enterprise_id,
+            installation.team_id,
+        }:
             refusal = NOT_ALLOWED
         elif installation.bot_token_expires_at is not None:
             refusal = ROTATES

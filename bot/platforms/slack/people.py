@@ -165,18 +165,18 @@ class SlackAccessPolicy(Deduplicator):
         settings = self._settings()
         enterprise, _, team = user.workspace.rpartition(".")
         here = {enterprise, team} if user.stranger else {enterprise, team, user.home}
-        if settings.workspaces and not here & set(settings.workspaces):
+        if settings.workspaces is not None and not here & set(settings.workspaces):
             return AccessRefusal(NOT_THIS_WORKSPACE, silent=True)
         if channel.startswith("D"):
             if settings.direct_messages == "nobody":
                 return AccessRefusal(NO_DIRECT_MESSAGES)
-        elif channel and settings.channels and channel not in settings.channels:
+        elif channel and settings.channels is not None and channel not in settings.channels:
             return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
         names = {f"{user.home}:{user.account}"}
         if not user.stranger:
             names.add(f"{team}:{user.account}")
             names.add("" if settings.many_workspaces else user.account)
-        if settings.users and not names & set(settings.users):
+        if settings.users is not None and not names & set(settings.users):
             return AccessRefusal(NOT_YOU)
         return None
 

@@ -121,7 +121,8 @@ class SlackReader:
             account not in (await self._members(here, channel) or ())
         ):
             raise DeliveryError(NOT_FOUND, permanent=True)
-        if self._settings().channels and channel not in self._settings().channels:
+        admitted = self._settings().channels
+        if admitted is not None and channel not in admitted:
             raise DeliveryError(NOT_ADMITTED, permanent=True)
         if not is_private(here) and not (is_open and await self._has_members_only(here)):
             raise DeliveryError(PRIVATE, permanent=True)
@@ -165,7 +166,7 @@ class SlackReader:
         return [
             await self._hit(each, here)
             for each in hits[: request.limit]
-            if (not admitted or each["channel_id"] in admitted)
+            if (admitted is None or each["channel_id"] in admitted)
             and (not team or each.get("team_id") in {None, "", team})
         ]
 

@@ -25,5 +25,6 @@ def lines(settings: SlackSettings) -> Iterator[str]:
     if settings.many_workspaces:
         yield f"installed: by each workspace, from {settings.public_url}/slack/install"
     yield f"where: {some(settings.workspaces, 'workspace')}, {some(settings.channels, 'channel')}"
-    yield f"who: {some(settings.users, 'user', none='everyone there')}"
+    everyone = settings.users is None
+    yield f"who: {'everyone there' if everyone else some(settings.users, 'user', none='nobody')}"
     yield f"slash commands: {settings.command}, {settings.subagents_command}"

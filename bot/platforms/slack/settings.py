@@ -126,17 +126,19 @@ class SlackSettings(PlatformSettings):
     `client_id`.
     """
 
-    workspaces: tuple[Workspace, ...] = ()
-    """Workspaces (T…) or organisations (E…) in which the bot answers; none: all in which it is
-    installed.
+    workspaces: tuple[Workspace, ...] | None = None
+    """Workspaces (T…) or organisations (E…) in which the bot answers; null: all in which it is
+    installed, []: none.
     """
 
-    channels: tuple[Channel, ...] = ()
-    """Channels (C…) in which the bot answers; none: all. Direct messages are not affected."""
+    channels: tuple[Channel, ...] | None = None
+    """Channels (C…) in which the bot answers; null: all, []: none. Direct messages are not
+    affected.
+    """
 
-    users: tuple[User, ...] = ()
+    users: tuple[User, ...] | None = None
     """Users whom the bot answers: their member id (U…) or, with `client_id`, workspace:id (T…:U…);
-    none: everyone.
+    null: everyone, []: nobody.
     """
 
     direct_messages: DirectMessages = "members"
@@ -228,7 +230,7 @@ class SlackSettings(PlatformSettings):
         }
         if missing := [f"`slack.{name}`" for name, given in needed.items() if not given]:
             raise ValueError(f"`slack.client_id` needs {' and '.join(missing)} as well")
-        if bare := [user for user in self.users if ":" not in user]:
+        if bare := [user for user in self.users or () if ":" not in user]:
             raise ValueError(
                 f"`slack.users` must say in which workspace {bare[0]} is, as T…:{bare[0]}: in "
                 "another workspace the same id may be another user"

@@ -71,6 +71,19 @@ def test_nobody_else_may(settings: dict[str, Any]) -> None:
     assert refused(GENERAL, **settings) == AccessRefusal(NOT_YOU)
 
 
+@pytest.mark.parametrize(
+    ("settings", "refusal"),
+    [
+        ({"guilds": []}, AccessRefusal(NOT_THIS_SERVER, silent=True)),
+        ({"channels": []}, AccessRefusal(NOT_THIS_CHANNEL, silent=True)),
+        ({"users": []}, AccessRefusal(NOT_YOU)),
+        ({"roles": []}, AccessRefusal(NOT_YOU)),
+    ],
+)
+def test_an_empty_list_admits_nobody(settings: dict[str, Any], refusal: AccessRefusal) -> None:
+    assert refused(GENERAL, **settings) == refusal
+
+
 def test_in_direct_messages_only_people_who_are_named_get_past_a_role() -> None:
     unknown = DiscordUser(account="11111")
 

@@ -225,6 +225,18 @@ def test_an_organisation_stands_for_all_of_its_workspaces() -> None:
     assert refused(OSKAR, workspaces=("E22",)) == AccessRefusal(NOT_THIS_WORKSPACE, silent=True)
 
 
+@pytest.mark.parametrize(
+    ("settings", "refusal"),
+    [
+        ({"workspaces": []}, AccessRefusal(NOT_THIS_WORKSPACE, silent=True)),
+        ({"channels": []}, AccessRefusal(NOT_THIS_CHANNEL, silent=True)),
+        ({"users": []}, AccessRefusal(NOT_YOU)),
+    ],
+)
+def test_an_empty_list_admits_nobody(settings: dict[str, Any], refusal: AccessRefusal) -> None:
+    assert refused(**settings) == refusal
+
+
 def test_other_channels_are_passed_over_and_direct_messages_not_affected() -> None:
     assert refused(channels=("C11",)) is None
     assert refused(channels=("C22",)) == AccessRefusal(NOT_THIS_CHANNEL, silent=True)
