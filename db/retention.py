@@ -73,6 +73,9 @@ RULES = (
     Rule("events", tables.pools.c.ends_at),
     Rule("events", tables.pairings.c.created_at, only=tables.pairings.c.confirmed_at.is_(None)),
     Rule("runs", tables.admin_notices.c.created_at),
+    # Without a sign-in there is nothing but an attempt that was given up.
+    Rule("events", tables.mcp_tokens.c.used_at, only=tables.mcp_tokens.c.secret == ""),
+    Rule("conversations", tables.mcp_tokens.c.used_at),
 )
 
 #: Tables whose rows are deleted when no other row refers to them and they are older than the moment

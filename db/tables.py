@@ -45,6 +45,7 @@ from db.schema.service import (
 from db.schema.skills import (
     changes,
     mcp_pins,
+    mcp_tokens,
     memories,
     notes,
     schedule_fires,
@@ -56,7 +57,8 @@ from db.schema.skills import (
 
 __all__ = [
     "admin_notices", "approvals", "audit", "changes", "commands", "conversations", "files",
-    "grants", "held_copies", "holds", "listeners", "mcp_pins", "memories", "messages", "metadata",
+    "grants", "held_copies", "holds", "listeners", "mcp_pins", "mcp_tokens", "memories",
+    "messages", "metadata",
     "notes", "outbox",
     "pairings", "participants", "pauses", "place_choices", "pools", "reservations", "run_files",
     "run_messages", "run_questions", "schedule_fires", "schedules", "scratch", "seen_events",

@@ -33,6 +33,7 @@ from db.tables import (
     held_copies,
     holds,
     mcp_pins,
+    mcp_tokens,
     memories,
     messages,
     metadata,
@@ -191,6 +192,7 @@ HOLDINGS: Mapping[str, Conditions] = {
     "admin_notices": _of_user(admin_notices),
     "pauses": _of_user(pauses),
     "mcp_pins": _of_user(mcp_pins, "approved_by"),
+    "mcp_tokens": _of_user(mcp_tokens),
 }
 
 #: Columns that name a user in the rows of other users, with the value that replaces the name.
@@ -218,8 +220,10 @@ WITHHELD: Mapping[str, Conditions] = {
     "held_copies": _of_user(held_copies),
 }
 
-#: Columns that are not exported: a permission of the bot, which expires soon.
-NOT_EXPORTED = frozenset({users.c.search_token})
+#: Columns that are not exported: permissions of the bot, encrypted or for a short time.
+NOT_EXPORTED = frozenset(
+    {users.c.search_token, mcp_tokens.c.secret, mcp_tokens.c.pending, mcp_tokens.c.state_hash}
+)
 
 #: Tables without rows about a user, with the reason.
 IMPERSONAL = {

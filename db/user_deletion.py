@@ -43,7 +43,7 @@ DELETED = "deleted"
 _WHOLE = (
     "steps", "step_media", "web_addresses", "run_questions", "outbox", "approvals", "grants",
     "pairings", "standing_grants", "changes", "notes", "memories", "todos", "schedules", "files",
-    "admin_notices",
+    "admin_notices", "mcp_tokens",
 )  # fmt: skip
 #: Tables whose rows are deleted with those of runs, and the columns with the ids of runs.
 _OF_RUNS = (

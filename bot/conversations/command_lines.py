@@ -56,6 +56,7 @@ class CommandSpec:
         fits: Returns True if the command makes sense for a run of this status, whose result is
             undelivered or not: menus offer these runs.
         without_runs: The answer to a user without such a run.
+        secret: Whether its words may hold a secret: they are stored nowhere.
         button: The style of its button on run cards: `danger`, `primary` or `secondary`; empty for
             no button.
     """
@@ -74,6 +75,7 @@ class CommandSpec:
     threaded: bool = False
     fits: Callable[[RunStatus, bool], bool] = lambda *_: True
     without_runs: str = "You have no runs."
+    secret: bool = False
     button: str = ""
 
     def is_for(self, rights: Role) -> bool:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from bot.agent.sanitizer import one_line
@@ -75,6 +75,7 @@ class DurableCommands:
         """
         command_id = new_sortable_id()
         typed = self.runner.table.find(text)
+        secret = typed and typed.command and typed.command.secret
         opens = typed and typed.command and typed.command.opens and typed.changes
 
         async def put(tx: Transaction) -> StoredCommand:
@@ -94,7 +95,7 @@ class DurableCommands:
                 user=incoming.user,
                 place=incoming.place,
                 role=role,
-                text=text,
+                text=f"/{typed.group} {typed.name}" if typed and secret else text,
                 conversation_id=conversation_id or "",
             )
             await stored.put(tx, command, self.worker_id, self.now())
@@ -106,7 +107,7 @@ class DurableCommands:
             if command is None:
                 return None
             try:
-                reply = await self._run(command)
+                reply = await self._run(replace(command, text=text))
             except Exception:
                 # The platform reports the error to the user, who decides whether to repeat it.
                 await self._finish(command_id)

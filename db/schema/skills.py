@@ -160,6 +160,24 @@ web_addresses = Table(
     Index(None, "created_at"),
 )
 
+mcp_tokens = Table(
+    "mcp_tokens",
+    metadata,
+    Column("user_id", UserKey, ForeignKey("users.id"), primary_key=True),
+    Column("server", String(64), primary_key=True),
+    # The tokens and the client's registration, encrypted; empty before the first sign-in.
+    Column("secret", Text, nullable=False, server_default=""),
+    # The hash of the `state` of a sign-in that has begun; empty for none.
+    Column("state_hash", String(64), nullable=False, server_default=""),
+    # What that sign-in needs to end, encrypted.
+    Column("pending", Text, nullable=False, server_default=""),
+    Column("state_until", UtcDateTime),
+    # A number that each change of `secret` raises: a process does not replace newer tokens.
+    Column("version", Integer, nullable=False, server_default=text("0")),
+    Column("used_at", UtcDateTime, nullable=False),
+    Index(None, "used_at"),
+)
+
 mcp_pins = Table(
     "mcp_pins",
     metadata,

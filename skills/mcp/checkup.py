@@ -11,7 +11,7 @@ from bot.run_texts import counted
 from bot.values import Sections
 from db.settings import DatabaseSettings
 from skills.mcp.approvals import opened_pins
-from skills.mcp.servers import link_problem, load_connect, offered_by
+from skills.mcp.server import link_problem, load_connect, offered_by
 from skills.mcp.settings import McpServerSettings, McpSettings
 from skills.mcp.starts import start_requests
 
@@ -71,6 +71,8 @@ async def look(
 async def _look(name: str, settings: McpServerSettings, environ: Mapping[str, str]) -> Check:
     if not settings.enabled:
         return is_off(f"{name} is off: `mcp.servers.{name}.enabled` is false.")
+    if settings.oauth:
+        return is_off(f"{name} ({settings.shown}) is not tried: each user signs in there.")
     connect = await asyncio.to_thread(load_connect)
     seconds = settings.connect_seconds
     try:

@@ -1,6 +1,6 @@
 """A connection to an MCP server; the only module that uses the SDK's client.
 
-Importing this module takes a second: see `skills.mcp.servers`.
+Importing this module takes a second: see `skills.mcp.server`.
 """
 
 import asyncio

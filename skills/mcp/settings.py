@@ -1,5 +1,7 @@
 """Settings of MCP servers (`mcp:`), and of the tools that users and runs may use."""
 
+import base64
+import binascii
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +22,23 @@ from bot.values import Json, Settings, SkillSettings, check_runs, named
 from skills.mcp.files import read_servers
 
 _Text = Annotated[str, StringConstraints(min_length=1)]
+
+
+class McpOAuthSettings(Settings):
+    """The sign-in of each user at a server."""
+
+    client_id: str = ""
+    """The id of the bot there; empty: the bot registers itself, where that is offered."""
+
+    client_secret: SecretStr | None = None
+    """The secret that belongs to the id, if there is one."""
+
+    scopes: tuple[str, ...] = ()
+    """The permissions to ask for; by default those that the server names."""
+
+    private_addresses: bool = False
+    """Whether the sign-in may be at a private address and without TLS, as in a network of your own.
+    """
 
 
 class McpServerSettings(Settings):
@@ -43,6 +62,11 @@ class McpServerSettings(Settings):
 
     headers: dict[str, SecretStr] = Field({})
     """Sent with every request, like {Authorization: "Bearer ${TOKEN}"}."""
+
+    oauth: McpOAuthSettings | None = None
+    """Each user signs in (OAuth), and calls are made with the rights of that user: {} for the
+    defaults, null for a server without sign-in. Needs `mcp.encryption_key`.
+    """
 
     tools: tuple[str, ...] | None = None
     """The tools to take over, by their names; null for all."""
@@ -80,6 +104,11 @@ class McpServerSettings(Settings):
             return f"{parts.scheme}://{parts.netloc}"
         return self.command[0]
 
+    @property
+    def has_credential(self) -> bool:
+        """True if its calls use a secret of the bot, or one that a user gave it."""
+        return bool(self.headers or self.environment or self.oauth)
+
     @field_validator("url")
     @classmethod
     def _is_an_address(cls, value: str | None) -> str | None:
@@ -99,6 +128,10 @@ class McpServerSettings(Settings):
             raise ValueError("has a `url`, so `environment` and `folder` mean nothing")
         if self.command and self.headers:
             raise ValueError("has a `command`, so `headers` mean nothing; use `environment`")
+        if self.oauth and not self.url:
+            raise ValueError("has `oauth`, which needs a `url`")
+        if self.oauth and any(key.lower() == "authorization" for key in self.headers):
+            raise ValueError("has `oauth`, so `headers` must not have Authorization")
         check_runs(self.runs, self.confirm)
         return self
 
@@ -111,6 +144,8 @@ class McpSettings(SkillSettings):
     warned_secrets: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("servers", "*", "headers", "*"),
         ("servers", "*", "environment", "*"),
+        ("servers", "*", "oauth", "client_secret"),
+        ("encryption_key",),
     )
 
     servers: Annotated[dict[str, McpServerSettings], named("server")] = Field({})
@@ -123,6 +158,22 @@ class McpSettings(SkillSettings):
     of `servers` with the same name are added to theirs. None of them is started, and none of their
     tools is used, before an admin approves it.
     """
+
+    encryption_key: SecretStr | None = None
+    """Encrypts the tokens of users in the database: 32 random bytes in URL-safe base64, such as
+    "${RETINUE_MCP_KEY}". Tokens of another key are lost: users sign in again.
+    """
+
+    public_url: str | None = Field(None, pattern=r"^https://[^/?#@\s]+(/[^?#\s]*)?$")
+    """The public address at which browsers reach `host` and `port` after a sign-in, like
+    https://bot.example. null: users copy the address of an empty page instead.
+    """
+
+    host: str = "127.0.0.1"
+    """The address for the page after a sign-in; a web server in front of it has `public_url`."""
+
+    port: int | None = Field(None, ge=1, le=65535)
+    """Its port; null for none. Of several processes on a machine the first one has it."""
 
     #: The entries of servers that files name, as the files have them, with those of `servers`.
     _written: dict[str, Json] = PrivateAttr(default_factory=dict)
@@ -152,6 +203,34 @@ class McpSettings(SkillSettings):
         settings = handler({**given, "servers": servers})
         settings._written = written  # noqa: SLF001 - of the same class
         return settings
+
+    @field_validator("encryption_key")
+    @classmethod
+    def _is_a_key(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is None:
+            return None
+        try:
+            size = len(base64.urlsafe_b64decode(key.get_secret_value().strip()))
+        except (binascii.Error, ValueError):
+            size = 0
+        if size != 32:
+            raise ValueError(
+                "must be 32 random bytes in URL-safe base64; this makes one: python -c "
+                '"import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())"'
+            )
+        return key
+
+    @model_validator(mode="after")
+    def _can_sign_in(self) -> Self:
+        signed = [name for name, each in self.servers.items() if each.oauth and each.enabled]
+        if signed and self.encryption_key is None:
+            raise ValueError(
+                f"`mcp.servers.{signed[0]}.oauth` needs `mcp.encryption_key`, which encrypts the "
+                "tokens of users"
+            )
+        if (self.public_url is None) != (self.port is None):
+            raise ValueError("`mcp.public_url` and `mcp.port` belong together: set both or none")
+        return self
 
     @property
     def written(self) -> Mapping[str, Json]:

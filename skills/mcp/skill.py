@@ -5,15 +5,19 @@ from contextlib import AsyncExitStack
 
 from bot.agent.permissions import PermissionSettings
 from bot.events import ServiceTroubled
+from bot.net.settings import FetchSettings
 from db.runs import Run
 from skills.base import Skill
 from skills.declaration import BotServices, SkillDeclaration, SkillParts, live_skills
 from skills.files.settings import WorkspaceSettings
 from skills.mcp.commands import McpCommands
+from skills.mcp.connecting import ConnectCommands, asking_through
 from skills.mcp.images import saving_to
 from skills.mcp.pins import Pins
-from skills.mcp.servers import McpServer, McpServers
+from skills.mcp.server import McpServer
+from skills.mcp.servers import McpServers
 from skills.mcp.settings import McpSettings
+from skills.mcp.sign_ins import SignIns
 from skills.mcp.tools import is_of, name_for
 
 GUIDE = """\
@@ -30,8 +34,16 @@ def build(servers: McpServers) -> tuple[Skill, ...]:
 
 async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
     files = services.config.section(WorkspaceSettings)
+    mcp = services.config.section(McpSettings)
+    sign_ins = SignIns(
+        mcp,
+        services.database,
+        services.now,
+        ask=asking_through(services.outlets),
+        refused=services.config.live(FetchSettings),
+    )
     servers = McpServers(
-        services.config.section(McpSettings),
+        mcp,
         Pins(services.database, services.now),
         tasks=services.tasks,
         environ=dict(os.environ),
@@ -39,7 +51,15 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
         troubled=lambda name, problem: services.events.publish(
             ServiceTroubled(service=f"The MCP server {name}", problem=problem)
         ),
+        sign_ins=sign_ins,
     )
+    if mcp.port is not None and sign_ins.servers:
+        from skills.mcp.callback import serve_page  # noqa: PLC0415 - few bots have it
+
+        page = services.tasks.start(
+            serve_page(mcp), name="the page after a sign-in", fresh_context=True
+        )
+        stack.callback(page.cancel)
     settings = services.config.live(PermissionSettings)
     await stack.enter_async_context(servers.running())
 
@@ -64,7 +84,10 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
             servers.servers, prefix="mcp", description="Tools of the MCP server {}.", guide=GUIDE
         ),
         unavailable=unavailable,
-        commands=(McpCommands(servers).command,) if servers.servers else (),
+        commands=(
+            *((McpCommands(servers).command,) if servers.servers else ()),
+            *(ConnectCommands(sign_ins, servers).commands if sign_ins.servers else ()),
+        ),
     )
 
 

@@ -16,7 +16,9 @@ from bot.platforms.discord.registration import payload
 from bot.platforms.terminal.completion import OWN
 from bot.values import Role
 from skills.mcp.commands import McpCommands
+from skills.mcp.connecting import ConnectCommands
 from skills.mcp.servers import McpServers
+from skills.mcp.sign_ins import SignIns
 
 ROOT = Path(__file__).parents[2]
 PLATFORMS = ("discord", "slack", "terminal")
@@ -52,7 +54,7 @@ def literals(path: Path) -> Iterator[str]:
 def slash_commands_of_discord() -> set[str]:
     return {
         f"/{group['name']} {each['name']}"
-        for group in payload(COMMANDS)
+        for group in payload(CommandTable((*COMMANDS.commands, *CONNECT)))
         for each in group["options"]
     }
 
@@ -62,8 +64,9 @@ def slash_commands_of_slack() -> set[str]:
     return {each["command"] for each in manifest["features"]["slash_commands"]}
 
 
+CONNECT = ConnectCommands(cast(SignIns, None), cast(McpServers, None)).commands
 TABLE: CommandTable[ChatCommand] = CommandTable(
-    (*COMMANDS.commands, McpCommands(cast(McpServers, None)).command)
+    (*COMMANDS.commands, McpCommands(cast(McpServers, None)).command, *CONNECT)
 )
 DISCORD, SLACK = slash_commands_of_discord(), slash_commands_of_slack()
 

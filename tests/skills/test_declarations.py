@@ -70,7 +70,7 @@ DECLARED = {
 KEYWORDS = {"foreign", "private", "reach"}
 SKILLS = Path(skills.__file__).parent
 #: Modules that build tools without the decorator.
-BUILDERS = ("skills/agents.py", "skills/mcp/servers.py", "skills/rest/services.py")
+BUILDERS = ("skills/agents.py", "skills/mcp/server.py", "skills/rest/services.py")
 
 
 def decorated() -> Iterator[tuple[str, dict[str, ast.expr]]]:

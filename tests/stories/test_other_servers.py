@@ -9,7 +9,7 @@ import pytest
 from bot.platforms.base import Confirmation
 from bot.values import Json, RunStatus
 from skills.mcp import servers
-from skills.mcp.servers import McpTimings
+from skills.mcp.server import McpTimings
 from skills.mcp.settings import McpSettings
 from skills.rest.settings import RestSettings
 from tests.fakes.anthropic_server import Reply

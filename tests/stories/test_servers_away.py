@@ -7,7 +7,7 @@ import pytest
 from bot.agent.permissions import PermissionSettings
 from bot.values import Json
 from skills.mcp import servers
-from skills.mcp.servers import McpTimings
+from skills.mcp.server import McpTimings
 from skills.mcp.settings import McpSettings
 from tests.fakes.anthropic_server import Reply
 from tests.skills.mcp.things import odd_server

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Table, select, true
 
+from bot.conversations.command_arguments import Argument
 from bot.conversations.command_lines import CommandGroup, CommandTable
 from bot.conversations.commands import ChatCommand, CommandCall
 from bot.conversations.durable_commands import MAX_ATTEMPTS
@@ -300,3 +301,28 @@ async def test_a_stop_that_is_repeated_after_a_restart_stops_no_later_answer(
 
     (told,) = second.told
     assert "Nothing is being answered" in told.text
+
+
+async def test_the_words_of_a_secret_command_are_stored_nowhere(
+    first: Process, alice: Identity
+) -> None:
+    seen: list[tuple[str, list[str]]] = []
+
+    async def look(call: CommandCall) -> CommandReply:
+        async with first.database.snapshot() as tx:
+            stored = list(await tx.scalars(select(commands.c.text)))
+        seen.append((call.get("words"), stored))
+        return CommandReply(text="done")
+
+    words = Argument("words", "WORDS", "Words", required=False)
+    secret = ChatCommand(
+        (CommandGroup.CHAT,), "whisper", "Listen", (words,), handler=look, secret=True
+    )
+    durable = first.orchestrator.commands
+    table = CommandTable((*durable.runner.table.commands, secret))
+    listening = replace(durable, runner=replace(durable.runner, tables=lambda: table))
+    first.orchestrator = replace(first.orchestrator, commands=listening)
+
+    await first.orchestrator.receive(message(alice, "/retinue whisper canary"))
+
+    assert seen == [("canary", ["/retinue whisper"])]

@@ -185,6 +185,7 @@ SMALL = {
     "approvals",
     "commands",
     "mcp_pins",
+    "mcp_tokens",
     "participants",
     "run_questions",
     "standing_grants",

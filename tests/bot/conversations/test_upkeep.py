@@ -26,7 +26,7 @@ from db.tables import files as table
 from db.tables import messages, schedules
 from db.tables import todos as todo_lists
 from db.todos import Todo
-from skills.mcp.servers import McpTimings
+from skills.mcp.server import McpTimings
 from tests.fakes.clock import FakeClock
 from tests.fakes.engine import FakeEngine
 from tests.fakes.office import FakeOffice

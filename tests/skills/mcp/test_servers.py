@@ -19,7 +19,7 @@ from db.audit import CONSOLE
 from db.trouble import DISK_FULL
 from skills.base import Effects, Reach
 from skills.mcp.pins import Pins
-from skills.mcp.servers import McpServer
+from skills.mcp.server import McpServer
 from skills.mcp.tools import Offer
 from tests.fakes.around import caller
 from tests.fakes.ports import free_port

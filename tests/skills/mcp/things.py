@@ -13,7 +13,8 @@ from db.database import Database
 from skills.base import Tool
 from skills.mcp import skill as mcp
 from skills.mcp.pins import Pins
-from skills.mcp.servers import McpServer, McpServers, McpTimings
+from skills.mcp.server import McpServer, McpTimings
+from skills.mcp.servers import McpServers
 from skills.mcp.settings import McpSettings
 from skills.registry import SkillRegistry
 from tests.fakes.around import caller

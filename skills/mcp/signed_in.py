@@ -1,0 +1,160 @@
+"""A server at which each user signs in: every call has a connection of its own."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import SecretStr
+
+from bot.errors import DatabaseUnreachableError, ToolError
+from bot.values import Identity, Json
+from db.mcp_pins import Pin
+from skills.base import ToolContext
+from skills.mcp.images import ImageTaker
+from skills.mcp.server import GRACE, McpServer, link_problem, load_connect, offered_by
+from skills.mcp.sign_ins import SignInNeededError, SignIns
+from skills.mcp.tools import Offer, result_text
+
+if TYPE_CHECKING:
+    from skills.mcp.link import McpLink
+
+log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+NOBODY = "no user has signed in yet: /retinue connect"
+
+
+@dataclass(eq=False, slots=True)
+class PersonalServer(McpServer):
+    """A server whose tools are those that admins approved, and whose calls are each user's own.
+
+    Attributes:
+        sign_ins: Returns the tokens of users, and asks them to sign in.
+    """
+
+    _: KW_ONLY
+    sign_ins: SignIns
+
+    @property
+    def connected(self) -> bool:
+        """True if its tools are known; there is no connection between calls."""
+        return self.listed
+
+    async def run(self) -> None:
+        """Offer the approved tools until cancelled."""
+        await self._approved_start()
+        while True:
+            self._stale.clear()
+            try:
+                await self._offer(await self.pins.known(self.name))
+            except DatabaseUnreachableError as error:
+                await self._set_problem(str(error))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.pace.pins_every):
+                    await self._stale.wait()
+
+    async def _offer(self, known: list[Pin]) -> None:
+        """Offer what is approved, without a connection."""
+        approved = {pin.tool: _offer_of(pin) for pin in known if pin.approved}
+        if approved != self._accepted or not self.listed:
+            self._accepted = approved
+            self.tools = tuple(self._tool(offer) for offer in approved.values())
+        self.waiting = tuple(pin.tool for pin in known if pin.waits)
+        self.listed = True
+        self.looked.set()
+        await self._set_problem(self._waiting_problem() if known else NOBODY)
+
+    async def look_as(self, user: Identity) -> None:
+        """Compare the tools that the server offers a user with the approved ones.
+
+        Raises:
+            ToolError: The server does not answer.
+        """
+        async with asyncio.timeout(self.settings.connect_seconds):
+            await self._as(user, self._listed_now)
+        self.look_again()
+
+    async def _listed_now(self, link: "McpLink") -> dict[str, Offer]:
+        found, problems = await offered_by(self.name, self.settings, link)
+        for problem in problems:
+            log.warning("The MCP server %s: %s", self.name, problem)
+        return await self.pins.review(self.name, found, first_waits=self.settings.review_first)
+
+    async def _call(self, offer: Offer, context: ToolContext, arguments: Json) -> str:
+        """Call a tool with the rights of the user of the call."""
+        seconds = self.settings.timeout_seconds
+
+        async def call(link: "McpLink") -> Json:
+            accepted = await self._listed_now(link)
+            if offer.raw_name not in accepted or accepted[offer.raw_name].hash != offer.hash:
+                raise ToolError(
+                    f"{offer.name} is no longer what it was: the server took it back or changed "
+                    "it, and an admin has not approved that. Go on without it."
+                )
+            result: Json = await link.call(offer.raw_name, arguments, seconds=seconds + GRACE)
+            if not result.get("isError"):
+                taker = ImageTaker(self.name, self.save)
+                result = await taker.take(result, context, link.read)
+            return result
+
+        try:
+            async with asyncio.timeout(seconds):
+                result = await self._as(context.user, call)
+        except SignInNeededError:
+            await self.sign_ins.ask(context, self.name)
+            raise ToolError(
+                f"The user is not signed in to {self.name}, or the sign-in has ended. I have asked "
+                "the user privately to sign in: say so, and go on without it."
+            ) from None
+        except TimeoutError:
+            raise ToolError(
+                f"The MCP server {self.name} did not answer within {seconds:g} seconds. It may "
+                "have done what was asked. Try something smaller, or go on without it."
+            ) from None
+        text = await asyncio.to_thread(result_text, self.name, result)
+        if result.get("isError"):
+            raise ToolError(text)
+        return text
+
+    async def _as(self, user: Identity, work: Callable[["McpLink"], Awaitable[Result]]) -> Result:
+        """Connect with the token of a user, do some work, and disconnect."""
+        token = await self.sign_ins.access(user, self.name)
+        headers = {**self.settings.headers, "Authorization": SecretStr(f"Bearer {token}")}
+        settings = self.settings.model_copy(update={"headers": headers})
+        connect = await asyncio.to_thread(load_connect)
+        try:
+            async with connect(self.name, settings, self.environ, lambda: None) as link:
+                return await work(link)
+        except Exception as error:
+            if isinstance(found := _first(error), ToolError | SignInNeededError):
+                raise found from None
+            if isinstance(error, TimeoutError):
+                raise
+            # The SDK does not tell which status it got.
+            if await self.sign_ins.forget_refused(user, self.name, token):
+                raise SignInNeededError from None
+            log.warning("The MCP server %s: %s", self.name, link_problem(error))
+            raise ToolError(
+                f"The MCP server {self.name} cannot be reached now. Try again in a minute, or go "
+                "on without it."
+            ) from None
+
+
+def _offer_of(pin: Pin) -> Offer:
+    assert pin.approved is not None, "It is approved."
+    return Offer(
+        raw_name=pin.tool,
+        name=pin.approved["name"],
+        description=pin.approved["description"],
+        schema=pin.approved["schema"],
+        hash=pin.approved_hash,
+    )
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
