@@ -41,9 +41,16 @@ class ConfigReports:
         for problem in problems:
             log.error("%s", problem)
         now, keys = self.now(), list[str]()
+        about = tuple(each.key for each in reload.changes)
         notice = AdminNotice(
             key=f"configuration {reload.content} {now.isoformat()}",
-            text="\n".join([reload.text, *problems, *self._cautions(reload)]),
+            text="\n".join(
+                [
+                    reload.text,
+                    *problems,
+                    *[f"⚠ {each}" for each in unwise(self.current()) if each.startswith(about)],
+                ]
+            ),
         )
         try:
             async with self.database.transaction() as tx:
@@ -73,8 +80,3 @@ class ConfigReports:
         except (BotError, DBAPIError, OSError) as error:
             log.warning("The change of the configuration is not reported: %s", error)
         self.notices.deliver(keys)
-
-    def _cautions(self, reload: Reload) -> list[str]:
-        """Return the warnings about the changed keys: a name that matches nobody is no mistake."""
-        changed = tuple(each.key for each in reload.changes)
-        return [f"⚠ {each}" for each in unwise(self.current()) if each.startswith(changed)]

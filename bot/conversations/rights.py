@@ -167,15 +167,16 @@ class RightsDirectory:
         channel counts in its channel alone: in another one its giver may not have that role.
         """
         found = await self.database.read(standing_grants.of_server, user.key, place, self.now())
+        of_channels = {
+            name
+            for name, role in self.settings().named.items()
+            if any("-channel:" in each for each in role.members)
+        }
         return frozenset(
             each.rule
             for each in found
-            if each.place.channel == place.channel or not self._is_of_channel(each.approver)
+            if each.place.channel == place.channel or each.approver not in of_channels
         )
-
-    def _is_of_channel(self, role: str) -> bool:
-        named = self.settings().named.get(role)
-        return named is not None and any("-channel:" in each for each in named.members)
 
     async def check(self, user: Identity, place: Place) -> None:
         """Check that a user may use the bot in a place.

@@ -1,10 +1,10 @@
 """Describes the rights of a role in a place, each value with its source (pure)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.agent.permissions import PermissionSettings
-from bot.rights.effective import NOUNS, USER, Kind, Rights
+from bot.rights.effective import NOUNS, USER
 from bot.rights.roles import rights_of
 from bot.rights.settings import DIRECT, LimitSettings, RolesSettings, names_of
 from bot.subagents.limits import SubagentSettings
@@ -37,7 +37,18 @@ class RightsSources:
         why = "" if role in self.roles.named or role == USER else ", which has no rights of its own"
         lines = [f"- role: `{role}`{why} ({self._source(key)})"]
         for kind in NOUNS:
-            lines += self._lists(kind, rights)
+            allowed = [level for level in rights.levels if kind in level.allowed]
+            denied = [level for level in rights.levels if kind in level.denied]
+            if not allowed:
+                lines.append(f"- {kind}: all ({DEFAULT})")
+            for level in allowed:
+                names = ", ".join(f"`{name}`" for name in level.allowed[kind]) or "none"
+                source = self._source(f"{level.key}.{kind}")
+                lines.append(f"- {kind}: only {names} ({source})")
+            for level in denied:
+                names = ", ".join(f"`{name}`" for name in level.denied[kind])
+                source = self._source(f"{level.key}.denied_{kind}")
+                lines.append(f"- {kind}: not {names} ({source})")
         source = self._source("permissions.default")
         lines.append(f"- calls that change something: {self.permissions.default} ({source})")
         rules = [
@@ -45,8 +56,9 @@ class RightsSources:
             *((f"{level.key}.permissions", level.rules) for level in rights.levels),
         ]
         for above, each in rules:
-            for rule in each.rules:
-                lines.append(f"- rule: `{rule}` ({self._source(f'{above}.{rule.key}')})")
+            lines += [
+                f"- rule: `{rule}` ({self._source(f'{above}.{rule.key}')})" for rule in each.rules
+            ]
         for name in LimitSettings.model_fields:
             value, key = rights.cap(name, getattr(self.subagents, name), f"subagents.{name}")
             lines.append(f"- {name}: {value:,g} ({self._source(key)})")
@@ -57,15 +69,3 @@ class RightsSources:
 
     def _source(self, key: str) -> str:
         return f"`{key}`, {self.origin(key)}"
-
-    def _lists(self, kind: Kind, rights: Rights) -> Iterator[str]:
-        allowed = [level for level in rights.levels if kind in level.allowed]
-        denied = [level for level in rights.levels if kind in level.denied]
-        if not allowed:
-            yield f"- {kind}: all ({DEFAULT})"
-        for level in allowed:
-            names = ", ".join(f"`{name}`" for name in level.allowed[kind]) or "none"
-            yield f"- {kind}: only {names} ({self._source(f'{level.key}.{kind}')})"
-        for level in denied:
-            names = ", ".join(f"`{name}`" for name in level.denied[kind])
-            yield f"- {kind}: not {names} ({self._source(f'{level.key}.denied_{kind}')})"

@@ -60,7 +60,11 @@ def is_limited(pool_id: str, settings: SpendingSettings) -> bool:
 def _limits(scope: Scope, subject: str, settings: SpendingSettings) -> Iterator[PeriodLimits]:
     match scope:
         case Scope.USER:
-            named = {pseudonym(_account(name)): each for name, each in settings.users.items()}
+            named: dict[str, PeriodLimits] = {}
+            for name, each in settings.users.items():
+                platform, *parts = name.split(":")
+                account = Identity(platform, parts[0] if len(parts) == 2 else "", parts[-1])
+                named[pseudonym(account)] = each
             yield named.get(subject, settings.user)
             yield from (each.each for each in settings.roles.values())
         case Scope.CHANNEL:
@@ -69,8 +73,3 @@ def _limits(scope: Scope, subject: str, settings: SpendingSettings) -> Iterator[
             yield limits_of_workspace(Place(*subject.split(":", 1)), settings)
         case _:
             yield settings.bot
-
-
-def _account(name: str) -> Identity:
-    platform, *parts = name.split(":")
-    return Identity(platform, parts[0] if len(parts) == 2 else "", parts[-1])
