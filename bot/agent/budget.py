@@ -6,7 +6,7 @@ model.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -180,7 +180,7 @@ class Spending:
 
     def fixed(self, tools: Sequence[ToolDescription]) -> int:
         """Return the tokens of the system prompt and these tools."""
-        return estimate_tokens(self.prompt) + offered(tools).made(_size)
+        return estimate_tokens(self.prompt) + offered(tools).size
 
     def weighted_fixed(self, tools: Sequence[ToolDescription]) -> int:
         """Return the weighted tokens of the system prompt and these tools in the next request."""
@@ -212,8 +212,10 @@ class Spending:
             number = len(before.messages)
             if before.messages == messages[:number]:
                 added = [each for each in request.found if each not in before.found]
-                return self._previous_input + estimate_tokens(messages[number:]) + _size(added)
-        return self.fixed(request.tools) + estimate_tokens(messages) + _size(request.found)
+                return (
+                    self._previous_input + estimate_tokens(messages[number:]) + offered(added).size
+                )
+        return self.fixed(request.tools) + estimate_tokens(messages) + offered(request.found).size
 
     def weighed(self, request: ModelRequest, answer: Answer) -> Usage:
         """Return the usage of an answer with its discount, and remember its request.
@@ -264,9 +266,3 @@ class Spending:
         fixed = self.fixed(tools)
         share = (fixed + estimate_tokens(messages[:same])) / (fixed + estimate_tokens(messages))
         return int(whole * share)
-
-
-def _size(tools: Iterable[ToolDescription]) -> int:
-    """Return an upper estimate of the tokens of tools."""
-    spelled = "".join(f"{tool.description}{tool.schema}" for tool in tools)
-    return estimate_tokens(spelled) if spelled else 0

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
-from bot.agent.messages import Answer, Message, Usage
+from bot.agent.messages import Answer, Message, Usage, estimate_tokens
 from bot.spending.pools import Payer
 from bot.values import Json
 
@@ -33,6 +34,12 @@ class ToolDescription:
 
 class OfferedTools(tuple[ToolDescription, ...]):
     """The tools that requests carry, with what was made of them, such as their JSON."""
+
+    @cached_property
+    def size(self) -> int:
+        """An upper estimate of their tokens."""
+        spelled = "".join(f"{tool.description}{tool.schema}" for tool in self)
+        return estimate_tokens(spelled) if spelled else 0
 
     def made(self, make: Callable[["OfferedTools"], T]) -> T:
         """Return the value that `make` computes from these tools, computed once."""

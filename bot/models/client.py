@@ -15,7 +15,7 @@ from pydantic import Field, SecretStr
 from bot.agent.messages import Answer, Usage, estimate_tokens, holds_images
 from bot.errors import ModelError
 from bot.models import failures
-from bot.models.base import ModelRequest, OfferedTools, OnText, offered
+from bot.models.base import ModelRequest, OnText, offered
 from bot.models.wire import StreamedError, events_in, written
 from bot.values import Json, Settings
 
@@ -68,12 +68,8 @@ class Lazy(Generic[T]):
 
 def estimated_input(request: ModelRequest) -> int:
     """Return an estimate of a request's input tokens, on the high side."""
-    tools = offered(request.tools).made(_length)
-    return estimate_tokens(request.prompt) + estimate_tokens(request.messages) + tools // 3
-
-
-def _length(tools: OfferedTools) -> int:
-    return sum(len(tool.description) + len(str(tool.schema)) for tool in tools)
+    tools = offered(request.tools).size
+    return estimate_tokens(request.prompt) + estimate_tokens(request.messages) + tools
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Makes requests fit what the answering model can do, whichever of the fallbacks that is."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bot.agent.context import fit
@@ -51,7 +51,9 @@ def fitted(request: ModelRequest, can: Capabilities) -> ModelRequest:
     """
     if not can.images and holds_images(request.messages):
         raise ImagesRefusedError(NO_IMAGES.format(request.model))
-    if not can.tools and (request.tools or _uses_tools(request.messages)):
+    if not can.tools and (
+        request.tools or any(isinstance(each, ToolResults) for each in request.messages)
+    ):
         prompt = f"{request.prompt}\n\n{PLAIN}".strip()
         messages = tuple(map(_as_talk, request.messages))
         request = replace(request, prompt=prompt, messages=messages, tools=(), found=())
@@ -64,7 +66,7 @@ def fitted(request: ModelRequest, can: Capabilities) -> ModelRequest:
     room = int(can.context_tokens * _FILLED)
     # A small context is shared: an answer takes a quarter of it at most.
     output = min(request.max_tokens, max(1, can.context_tokens // 4))
-    fixed = estimate_tokens(request.prompt) + offered(request.tools).made(_size)
+    fixed = estimate_tokens(request.prompt) + offered(request.tools).size
     left = max(room // 4, room - output - fixed)
     if estimate_tokens(request.messages) > left:
         shown = fit(request.messages, tokens=left, result_characters=3 * left)
@@ -73,17 +75,6 @@ def fitted(request: ModelRequest, can: Capabilities) -> ModelRequest:
     if fixed + estimate_tokens(request.messages) + request.max_tokens > room:
         request = replace(request, max_tokens=output)
     return request
-
-
-def _size(tools: Iterable[object]) -> int:
-    return estimate_tokens("".join(map(str, tools)))
-
-
-def _uses_tools(messages: Iterable[Message]) -> bool:
-    return any(
-        isinstance(each, ToolResults) or (isinstance(each, Answer) and bool(each.calls))
-        for each in messages
-    )
 
 
 def _as_talk(message: Message) -> Message:

@@ -87,20 +87,16 @@ async def events_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[Json]:
             elif data:
                 text = b"\n".join(data)
                 if text.startswith(b"[DONE]"):
-                    await _read_out(pieces)
+                    # The end of the stream, if it comes at once, lets its connection be used again.
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(END_SECONDS):
+                            async for _ in pieces:
+                                pass
                     return
                 yield _checked(name, text)
                 name, data = b"", []
             else:
                 name = b""
-
-
-async def _read_out(pieces: AsyncIterator[bytes]) -> None:
-    """Read the end of a stream, which lets its connection be used again, if it comes at once."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(END_SECONDS):
-            async for _ in pieces:
-                pass
 
 
 def _checked(name: bytes, text: bytes) -> Json:
