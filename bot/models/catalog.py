@@ -189,11 +189,6 @@ class ModelSettings(Settings):
         """All models that requests may go to."""
         return [*dict.fromkeys((*self.choices, *self.fallback_choices))]
 
-    def is_unset(self, choice: ModelChoice) -> bool:
-        """Return True if the settings say nothing about the capabilities of a model."""
-        names = {str(choice), choice.model}
-        return choice.provider != OFFLINE and names.isdisjoint(self.capabilities)
-
     @property
     def price_list(self) -> Prices:
         """The prices of all models."""
@@ -277,7 +272,11 @@ class ModelSettings(Settings):
         if plain := [str(each) for each, can in abilities.items() if not can.tools]:
             lines.append(f"only talk, since they call no tools: {', '.join(plain)}")
         unknown = [
-            str(each) for each, can in abilities.items() if not can.known and self.is_unset(each)
+            str(each)
+            for each, can in abilities.items()
+            if not can.known
+            and each.provider != OFFLINE
+            and {str(each), each.model}.isdisjoint(self.capabilities)
         ]
         if unknown:
             lines.append(

@@ -254,10 +254,8 @@ class InstallFlow(AsyncOAuthFlow):
         """
         workspace = workspace_of(installation)
         allowed = self._current().workspaces
-        if allowed is not None and not set(allowed) & {
-            installation.enterprise_id,
-            installation.team_id,
-        }:
+        here = {installation.enterprise_id, installation.team_id}
+        if allowed is not None and not here & set(allowed):
             refusal = NOT_ALLOWED
         elif installation.bot_token_expires_at is not None:
             refusal = ROTATES
