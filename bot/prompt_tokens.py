@@ -43,7 +43,7 @@ def described_in(
     tools += [estimate_tokens(f"{each.description}{each.input_schema}") for each in of_agents]
     tools += [tokens_of(tool) for skill in skills for tool in skill.tools]
     guides = [tokens for name, tokens in known["guides"].items() if name in on]
-    guides += [estimate_tokens(skill.guide) for skill in skills if isinstance(skill.guide, str)]
+    guides += [estimate_tokens(skill.guide_now) for skill in skills]
     own = config.agent.model_copy(update={"instructions": ""})
     prompt = estimate_tokens(main_prompt(own, (), "terminal", ()))
     lines = sum(estimate_tokens(f"- {line}\n") for line in described(agents))

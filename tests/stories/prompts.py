@@ -64,7 +64,7 @@ async def measured(database_url: str) -> Measured:
         skills = it.bot.registry.skills
     return Measured(
         prompts={_who(body): _prompt(body) for body in play.asked},
-        guides={skill.name: estimate_tokens(skill.guide) for skill in skills if skill.guide},
+        guides={each.name: estimate_tokens(each.guide_now) for each in skills if each.guide_now},
     )
 
 
