@@ -275,6 +275,7 @@ LATE = {
     "skills.mcp.sign_ins": ("skills.mcp.oauth",),
     "skills.mcp.skill": ("skills.mcp.callback",),
     "bot.catalog.schemas": ("jsonschema",),
+    "bot.models.anthropic_clouds": ("botocore", "google"),
     "bot.models.client": ("aiohttp", "httpx2"),
     "bot.models.prices": ("genai_prices",),
     "bot.net.free_addresses": ("tld", "yarl"),

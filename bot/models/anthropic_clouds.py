@@ -6,14 +6,14 @@ beyond the SDK is an extra of this package.
 
 import importlib.util
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field, SecretStr
 
-from bot.errors import ModelError
+from bot.errors import ModelError, ModelRefusedError
 from bot.models.anthropic import StreamedMessage
 from bot.models.anthropic_client import PATH
 from bot.models.anthropic_codec import CLAUDE, answer_from, body_for
@@ -171,14 +171,20 @@ def _open_bedrock(settings: BedrockSettings) -> Sdk:
         **arguments_of(anthropic, settings),
     )
 
+    from botocore.exceptions import BotoCoreError  # noqa: PLC0415
+
+    refused = _Refused("Bedrock", "api_key", (RuntimeError, BotoCoreError))
+
     @asynccontextmanager
     async def stream(body: Json) -> AsyncIterator[AsyncIterator[Json]]:
         # Bedrock's own format of events, which the SDK reads.
-        events: Any = await client.messages.create(**body)
+        with refused:
+            events: Any = await client.messages.create(**body)
         async with aclosing(events.response):
             yield (event.to_dict() async for event in events)
 
-    return replace(_sdk(client, settings, "Bedrock"), stream=stream, count_tokens=None)
+    sdk = _sdk(client, settings, "Bedrock", refused)
+    return replace(sdk, stream=stream, count_tokens=None)
 
 
 def _open_vertex(settings: VertexSettings) -> Sdk:
@@ -197,17 +203,61 @@ def _open_vertex(settings: VertexSettings) -> Sdk:
         access_token=settings.key or None,
         **arguments_of(anthropic, settings),
     )
-    return _sdk(client, settings, "Vertex")
+    kinds: tuple[type[Exception], ...] = (RuntimeError,)
+    if _has("google.auth"):
+        from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415
+
+        kinds = (RuntimeError, GoogleAuthError)
+    return _sdk(client, settings, "Vertex", _Refused("Vertex", "api_key", kinds))
 
 
-def _sdk(client: Any, settings: SdkSettings, title: str) -> Sdk:
+@dataclass(frozen=True)
+class _Refused:
+    """Turns an error about the credentials of this machine into a refusal, which says the remedy.
+
+    Attributes:
+        title: The cloud.
+        key: The setting with a key of the cloud.
+        kinds: The exceptions that its libraries raise before they send a request.
+    """
+
+    title: str
+    key: str
+    kinds: tuple[type[Exception], ...]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, self.kinds):
+            setting = f"models.{self.title.lower()}.{self.key}"
+            raise ModelRefusedError(
+                f"{self.title} finds no valid credentials on this machine. An admin must set "
+                f"`{setting}`, or give the machine credentials."
+            ) from error
+
+
+def _sdk(client: Any, settings: SdkSettings, title: str, refused: _Refused) -> Sdk:
     import anthropic  # noqa: PLC0415 - heavy
 
     setting = f"models.{title.lower()}"
-    return sdk_of(
+    sdk = sdk_of(
         *(client, anthropic, settings, PATH),
         provider=title,
         setting=setting,
         code="error_code",
         as_bytes=False,
     )
+
+    async def send(body: Json) -> Any:
+        with refused:
+            return await sdk.send(body)
+
+    @asynccontextmanager
+    async def stream(body: Json) -> AsyncIterator[AsyncIterator[Json]]:
+        async with AsyncExitStack() as stack:
+            with refused:
+                events = await stack.enter_async_context(sdk.stream(body))
+            yield events
+
+    return replace(sdk, send=send, stream=stream)

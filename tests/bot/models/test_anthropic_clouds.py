@@ -97,6 +97,26 @@ async def test_a_refused_key_sends_the_admin_to_the_setting(
             await model.ask(ask(VERTEX), (lambda _: None) if streamed else None)
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("cloud", ["bedrock", "vertex"])
+async def test_a_machine_without_credentials_is_a_refusal_that_says_the_remedy(
+    clouds: FakeClouds, cloud: str, monkeypatch: pytest.MonkeyPatch, *, streamed: bool
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "GOOGLE_APPLICATION_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    monkeypatch.setenv("HOME", "/nowhere")
+    settings = bedrock(clouds, api_key=None) if cloud == "bedrock" else vertex(clouds, api_key=None)
+    made = bedrock_model(settings) if cloud == "bedrock" else vertex_model(settings)  # type: ignore[arg-type]
+
+    async with aclosing(made) as model:
+        with pytest.raises(ModelRefusedError, match=rf"`models\.{cloud}\.api_key`"):
+            await model.ask(ask(VERTEX), (lambda _: None) if streamed else None)
+
+    assert clouds.requests == []
+
+
 @pytest.mark.parametrize(("module", "extra"), [("boto3", "bedrock"), ("google", "vertex")])
 async def test_without_its_libraries_a_cloud_says_what_to_install(
     clouds: FakeClouds, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
