@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from bench import cpu, memory, start, times, upkeep, workers
+from bench import cpu, idle, memory, start, statements, times, upkeep, workers
 from bench.table import Row, Scale
 
 #: Each part is measured in a process of its own, so that none leaves its memory to the next.
@@ -13,6 +13,8 @@ PARTS: dict[str, Callable[[Scale], Awaitable[list[Row]]]] = {
     "times": times.rows,
     "start": start.rows,
     "upkeep": upkeep.rows,
+    "statements": statements.rows,
+    "idle": idle.rows,
     "workers": workers.rows,
 }
 

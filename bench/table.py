@@ -22,6 +22,9 @@ class Scale:
         samples: How often each of the short times is measured.
         starts: How often the program is started.
         shared: Runs that several processes share.
+        counted: Runs and messages whose statements are counted.
+        settling: Seconds before an idle process is measured.
+        idle: Seconds for which it is measured.
         messages: Stored ones over which the regular duties are done.
     """
 
@@ -33,6 +36,9 @@ class Scale:
     samples: int
     starts: int
     shared: int
+    counted: int
+    settling: float
+    idle: float
     messages: int
 
 
@@ -45,6 +51,9 @@ FULL = Scale(
     samples=100,
     starts=7,
     shared=200,
+    counted=20,
+    settling=70,
+    idle=30,
     messages=100_000,
 )
 

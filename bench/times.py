@@ -67,8 +67,8 @@ async def measure(going: int, samples: int) -> Times:
     """Measure all of it on one bot."""
     people = (2 * samples + going) // RUNS_PER_PERSON + 2
     async with open_server() as server, open_stage(server, people=people) as stage:
-        await _messages(stage, WARM_UP)
-        heard = await _messages(stage, samples)
+        await say(stage, WARM_UP)
+        heard = await say(stage, samples)
         await _runs(stage, WARM_UP)
         ended = await _runs(stage, samples // 4 + 1)
         spawned, ended_busy = await _beside_others(stage, server, going, samples)
@@ -76,7 +76,7 @@ async def measure(going: int, samples: int) -> Times:
         return Times(heard, ended, spawned, ended_busy, burst)
 
 
-async def _messages(stage: Stage, count: int) -> list[float]:
+async def say(stage: Stage, count: int) -> list[float]:
     """Say one thing after another, each once the last was answered."""
     found = []
     speaker = stage.callers[0]

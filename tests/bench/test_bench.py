@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bench import cpu, memory, times, upkeep
+from bench import cpu, idle, memory, statements, times, upkeep, workers
 from bench.table import Row, Scale, rendered
 
 TINY = Scale(
@@ -16,6 +16,9 @@ TINY = Scale(
     samples=2,
     starts=1,
     shared=4,
+    counted=2,
+    settling=0.1,
+    idle=0.1,
     messages=200,
 )
 
@@ -24,7 +27,9 @@ TINY = Scale(
 async def test_every_part_measures_something_and_none_of_its_runs_is_lost() -> None:
     found = [*await cpu.rows(TINY), *await memory.rows(TINY), *await times.rows(TINY)]
 
-    assert len(found) >= 5
+    found += [*await statements.rows(TINY), *await idle.rows(TINY), *await workers.rows(TINY)]
+
+    assert len(found) >= 9
     assert all(re.search(r"\d", row.measured) for row in found)
     assert not any("lost" in row.measured and "none lost" not in row.measured for row in found)
 

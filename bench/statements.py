@@ -1,0 +1,62 @@
+"""Counts the SQL statements of a run and of a message, on an idle bot with SQLite."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Engine, event
+
+from bench.server import CALLS
+from bench.stage import open_server, open_stage
+from bench.table import Row, Scale
+from bench.times import say
+
+WARM_UP = 5
+
+
+class Counter:
+    """Counts statements, transactions' begins among them, of the bot and of its engine."""
+
+    def __init__(self) -> None:
+        self.statements = 0
+
+    def count(self, *_: object) -> None:
+        """Count one."""
+        self.statements += 1
+
+
+@contextmanager
+def counting() -> Iterator[Counter]:
+    """Count the statements of all databases during the block."""
+    counter = Counter()
+    event.listen(Engine, "before_cursor_execute", counter.count)
+    try:
+        yield counter
+    finally:
+        event.remove(Engine, "before_cursor_execute", counter.count)
+
+
+async def rows(scale: Scale) -> list[Row]:
+    """Return the figures."""
+    async with open_server() as server, open_stage(server) as stage:
+        await stage.spawn_held(server, WARM_UP)
+        await server.go()
+        await stage.all_announced()
+        await say(stage, WARM_UP)
+        with counting() as of_runs:
+            for _ in range(scale.counted):
+                await stage.spawn()
+                await stage.all_announced()
+        with counting() as of_messages:
+            await say(stage, scale.counted)
+    return [
+        Row(
+            f"SQL statements of a run of {CALLS} calls, one after another, duties included",
+            "≤ 18",
+            f"{of_runs.statements / scale.counted:.1f}",
+        ),
+        Row(
+            "SQL statements of a message that the main agent answers, duties included",
+            "≤ 20",
+            f"{of_messages.statements / scale.counted:.1f}",
+        ),
+    ]
