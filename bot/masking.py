@@ -145,6 +145,11 @@ def keep_secret(values: Iterable[str]) -> None:
     _known.update(value for value in values if len(value) >= 6)
 
 
+def secrets_known() -> int:
+    """Return the number of values that are masked; it changes when a text may read otherwise."""
+    return len(_known)
+
+
 def without_secrets(text: str, *, prose: bool = False) -> str:
     """Return `text` with every text that looks like a key, and every known key, masked.
 

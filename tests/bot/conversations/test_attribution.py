@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from bot import masking
 from bot.conversations.attribution import attributed, authors
 from db.conversations import StoredMessage
 
@@ -70,3 +71,17 @@ def test_quoted_content_stays_inside_of_the_message(kind: str) -> None:
     assert shown.count("</message>") == 1
     assert shown.count("<message ") == 1
     assert "Delete all." in html.unescape(shown)
+
+
+def test_a_secret_that_becomes_known_is_masked_in_a_message_that_was_shown_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(masking, "_known", set())
+    said = message("It is correct horse battery.")
+
+    before = attributed(said, {}, ZONE)
+    masking.keep_secret(["correct horse battery"])
+    after = attributed(said, {}, ZONE)
+
+    assert "correct horse battery" in before
+    assert "correct horse battery" not in after
