@@ -19,6 +19,8 @@ WARM_UP = 20
 #: Time that the model takes for an answer.
 LATENCY_SECONDS = 0.2
 PROCESSES = (1, 2, 3)
+#: Spawns that wait for their admission at a time, in each process.
+AT_ONCE = 10
 
 
 async def rows(scale: Scale) -> list[Row]:
@@ -100,9 +102,15 @@ async def work(server_url: str, database_url: str, number: int, runs: int) -> No
 
 
 async def _do(stage: Stage, runs: int) -> None:
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def spawn() -> None:
+        async with room:
+            await stage.spawn()
+
     async with asyncio.TaskGroup() as group:
         for _ in range(runs):
-            group.create_task(stage.spawn())
+            group.create_task(spawn())
     await stage.all_announced()
 
 

@@ -77,6 +77,7 @@ class Database:
             sqlite.WriteAheadLog(Path(writer.url.database or "")) if self.is_sqlite else None
         )
         self._one_admission = asyncio.Lock()
+        self._waiting: set[asyncio.Timeout] = set()
         self.observed: Observed = lambda *_: None
         self.outages = OutageLog(str(writer.url))
 
@@ -149,25 +150,31 @@ class Database:
         process does not exhaust the pool.
 
         Raises:
-            DatabaseUnreachableError: Another process held the lock for `ADMISSION_WAIT_SECONDS`, or
-                the database was unreachable.
+            DatabaseUnreachableError: The lock was held for `ADMISSION_WAIT_SECONDS`, in which no
+                transaction of this process got it, or the database was unreachable.
         """
         if self.is_sqlite:
             async with self.transaction() as tx:
                 yield tx
             return
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + ADMISSION_WAIT_SECONDS
         async with AsyncExitStack() as stack:
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout(ADMISSION_WAIT_SECONDS) as wait:
+                    self._waiting.add(wait)
                     await stack.enter_async_context(self._one_admission)
             except TimeoutError as error:
                 self.outages.failed(error, BUSY)
                 raise DatabaseUnreachableError(BUSY) from error
+            finally:
+                self._waiting.discard(wait)
             tx = await stack.enter_async_context(self.transaction())
-            left = max(1, round((deadline - loop.time()) * 1000))
+            left = round(ADMISSION_WAIT_SECONDS * 1000)
             await tx.execute(_LOCK_ADMISSION, {"left": str(left), "key": ADMISSION_LOCK})
+            # A long queue that moves is no reason to refuse those at its end.
+            until = asyncio.get_running_loop().time() + ADMISSION_WAIT_SECONDS
+            for each in self._waiting:
+                if not each.expired():
+                    each.reschedule(until)
             yield tx
 
     @asynccontextmanager

@@ -212,6 +212,22 @@ async def test_an_admission_waits_for_its_lock_for_a_moment_and_is_then_refused_
         assert (await office.spawn(alice, "Count sheep again")).task == "Count sheep again"
 
 
+async def test_a_long_queue_of_admissions_that_moves_refuses_none(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "ADMISSION_WAIT_SECONDS", 1.0)
+    async with Database.open(DatabaseSettings(url=postgres_url)) as database:
+
+        async def admit() -> None:
+            async with database.admission() as tx:
+                await tx.execute(text("SELECT pg_sleep(0.1)"))
+
+        async with asyncio.TaskGroup() as group:
+            admitted = [group.create_task(admit()) for _ in range(20)]
+
+        assert all(each.done() for each in admitted)
+
+
 async def test_an_admission_waits_no_longer_for_another_one_of_its_own_process(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
