@@ -10,10 +10,20 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import aiohttp
+from sqlalchemy import func, select
 
 from bench import postgres
-from bench.stage import ROOT, RUNS_PER_PERSON, Server, Stage, open_server, open_stage
+from bench.stage import (
+    PATIENCE_SECONDS,
+    ROOT,
+    RUNS_PER_PERSON,
+    Server,
+    Stage,
+    open_server,
+    open_stage,
+)
 from bench.table import Row, Scale
+from db.tables import outbox
 
 WARM_UP = 20
 #: Time that the model takes for an answer.
@@ -21,6 +31,7 @@ LATENCY_SECONDS = 0.2
 PROCESSES = (1, 2, 3)
 #: Spawns that wait for their admission at a time, in each process.
 AT_ONCE = 10
+LOOK_SECONDS = 0.05
 
 
 async def rows(scale: Scale) -> list[Row]:
@@ -33,12 +44,12 @@ async def rows(scale: Scale) -> list[Row]:
             found.append(_row("SQLite", 1, await measure(server, url, 1, scale.shared)))
         if not scale.postgres:
             return found
-        async with postgres.opened() as address:
-            if address is None:
-                return [*found, Row("runs a minute on PostgreSQL", "", postgres.MISSING)]
-            for count in PROCESSES:
+        for count in PROCESSES:
+            async with postgres.opened() as address:
+                if address is None:
+                    return [*found, Row("runs a minute on PostgreSQL", "", postgres.MISSING)]
                 seconds = await measure(server, address, count, scale.shared)
-                found.append(_row("PostgreSQL", count, seconds))
+            found.append(_row("PostgreSQL", count, seconds))
     return found
 
 
@@ -58,7 +69,7 @@ async def measure(server: Server, database_url: str, processes: int, runs: int) 
         started = [
             await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "bench.workers", server.url, database_url),
-                *(str(number), str(runs // processes)),
+                *(str(number), str(processes), str(runs // processes)),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -86,22 +97,23 @@ async def _line(process: asyncio.subprocess.Process) -> None:
         raise RuntimeError("A process of the measurement ended early; its reason stands above.")
 
 
-async def work(server_url: str, database_url: str, number: int, runs: int) -> None:
+async def work(server_url: str, database_url: str, number: int, processes: int, runs: int) -> None:
     """Be one of the processes: open a bot, and do so many runs once a line has come."""
     people = (WARM_UP + runs) // RUNS_PER_PERSON + 2
     async with (
         aiohttp.ClientSession() as session,
         open_stage(Server(server_url, session), database_url, people=people, first=number) as stage,
     ):
-        await _do(stage, WARM_UP)
+        await _do(stage, WARM_UP, until=WARM_UP * processes)
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
-        await _do(stage, runs)
+        await _do(stage, runs, until=(WARM_UP + runs) * processes)
         print("done", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
 
 
-async def _do(stage: Stage, runs: int) -> None:
+async def _do(stage: Stage, runs: int, *, until: int) -> None:
+    """Start runs, and wait until so many of all processes are announced, by whichever of them."""
     room = asyncio.Semaphore(AT_ONCE)
 
     async def spawn() -> None:
@@ -111,7 +123,13 @@ async def _do(stage: Stage, runs: int) -> None:
     async with asyncio.TaskGroup() as group:
         for _ in range(runs):
             group.create_task(spawn())
-    await stage.all_announced()
+    delivered = select(func.count()).select_from(outbox).where(outbox.c.status == "delivered")
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            async with stage.bot.database.snapshot() as tx:
+                if (await tx.scalar(delivered) or 0) >= until:
+                    return
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def main() -> None:
@@ -120,9 +138,10 @@ def main() -> None:
     parser.add_argument("server")
     parser.add_argument("database")
     parser.add_argument("number", type=int)
+    parser.add_argument("processes", type=int)
     parser.add_argument("runs", type=int)
     given = parser.parse_args()
-    asyncio.run(work(given.server, given.database, given.number, given.runs))
+    asyncio.run(work(given.server, given.database, given.number, given.processes, given.runs))
 
 
 if __name__ == "__main__":
