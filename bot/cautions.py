@@ -56,6 +56,13 @@ def unwise(config: Config) -> list[str]:
             f"monitoring.host {given.host} lets other computers read metrics without a password: "
             "admit only your Prometheus by a firewall or a network of its own."
         )
+    for kind in PLATFORMS:
+        for name in ("guilds", "workspaces", "channels", "users"):
+            section = config.section(kind)
+            if section.configured and getattr(section, name, None) == ():
+                found.append(
+                    f"{kind.section}.{name} is empty and admits nobody: remove it to admit all."
+                )
     if not config.database.is_sqlite and config.audit.key is None:
         found.append(
             "audit.key is not set: with PostgreSQL each machine would seal the audit log with a "
