@@ -57,12 +57,15 @@ def unwise(config: Config) -> list[str]:
             "admit only your Prometheus by a firewall or a network of its own."
         )
     for kind in PLATFORMS:
-        for name in ("guilds", "workspaces", "channels", "users"):
-            section = config.section(kind)
-            if section.configured and getattr(section, name, None) == ():
-                found.append(
-                    f"{kind.section}.{name} is empty and admits nobody: remove it to admit all."
-                )
+        section = config.section(kind)
+        # One of the two lists of people is enough.
+        named = getattr(section, "users", None) or getattr(section, "roles", None)
+        people = () if named else ("users", "roles")
+        found += [
+            f"{kind.section}.{name} is empty and admits nobody: remove it to admit all."
+            for name in ("guilds", "workspaces", "channels", *people)
+            if section.configured and getattr(section, name, None) == ()
+        ]
     if not config.database.is_sqlite and config.audit.key is None:
         found.append(
             "audit.key is not set: with PostgreSQL each machine would seal the audit log with a "

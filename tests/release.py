@@ -178,7 +178,7 @@ class Release:
 
 
 def problem_of(changes: str, version: str, tags: list[str]) -> str:
-    """Return what is wrong with the number of a release; empty for nothing.
+    """Return the problem of the number of a release; empty for none.
 
     Args:
         changes: CHANGELOG.md.

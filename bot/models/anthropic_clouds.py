@@ -173,7 +173,7 @@ def _open_bedrock(settings: BedrockSettings) -> Sdk:
 
     from botocore.exceptions import BotoCoreError  # noqa: PLC0415
 
-    refused = _Refused("Bedrock", "api_key", (RuntimeError, BotoCoreError))
+    refused = _Refused("Bedrock", (RuntimeError, BotoCoreError))
 
     @asynccontextmanager
     async def stream(body: Json) -> AsyncIterator[AsyncIterator[Json]]:
@@ -208,7 +208,7 @@ def _open_vertex(settings: VertexSettings) -> Sdk:
         from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415
 
         kinds = (RuntimeError, GoogleAuthError)
-    return _sdk(client, settings, "Vertex", _Refused("Vertex", "api_key", kinds))
+    return _sdk(client, settings, "Vertex", _Refused("Vertex", kinds))
 
 
 @dataclass(frozen=True)
@@ -217,12 +217,10 @@ class _Refused:
 
     Attributes:
         title: The cloud.
-        key: The setting with a key of the cloud.
         kinds: The exceptions that its libraries raise before they send a request.
     """
 
     title: str
-    key: str
     kinds: tuple[type[Exception], ...]
 
     def __enter__(self) -> None:
@@ -230,7 +228,7 @@ class _Refused:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if isinstance(error, self.kinds):
-            setting = f"models.{self.title.lower()}.{self.key}"
+            setting = f"models.{self.title.lower()}.api_key"
             raise ModelRefusedError(
                 f"{self.title} finds no valid credentials on this machine. An admin must set "
                 f"`{setting}`, or give the machine credentials."

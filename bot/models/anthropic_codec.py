@@ -75,10 +75,8 @@ def body_for(
         "model": request.model,
         "max_tokens": request.max_tokens,
         "messages": _messages(request, loads=loads, in_cloud=in_cloud),
-        "cache_control": _CACHED,
+        **({} if in_cloud else {"cache_control": _CACHED}),
     }
-    if in_cloud:
-        del body["cache_control"]
     if request.prompt:
         body["system"] = [{"type": "text", "text": request.prompt, "cache_control": _CACHED}]
     if request.tools:

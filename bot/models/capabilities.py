@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ USUAL_WEIGHT = 0.1
 _COPIES = re.compile(r"(-\d{8}|-\d{4}-\d\d-\d\d|@[\w-]+|(-v\d)?:\d+|:[\w.-]+)$")
 #: The number of a release within a generation: `claude-opus-5-7`, `gpt-5.9`.
 _MINOR = re.compile(r"-\d{1,2}$")
+#: Most names that a process remembers: a server may name another model in each answer.
+MOST_NAMES = 1000
 #: Vendors whose releases are named so.
 MAKERS = ("anthropic", "openai")
 _REGIONS = re.compile(r"^([a-z]{2}(-gov)?|apac|global)\.(?=[a-z])")
@@ -114,7 +116,7 @@ def cached_weight(model: str) -> float:
     return _listed("", model).cached_weight
 
 
-@cache
+@lru_cache(maxsize=MOST_NAMES)
 def _listed(vendor: str, model: str) -> Capabilities:
     """Return the capabilities in the catalogue: of the vendor's model, or of one with its name."""
     by_vendor, by_name = _catalogue()

@@ -56,9 +56,10 @@ def fitted(request: ModelRequest, can: Capabilities) -> ModelRequest:
     ):
         prompt = f"{request.prompt}\n\n{PLAIN}".strip()
         messages = tuple(map(_as_talk, request.messages))
-        request = replace(request, prompt=prompt, messages=messages, tools=(), found=())
         # Calls that it makes up are text.
-        request = replace(request, tools_allowed=False)
+        request = replace(
+            request, prompt=prompt, messages=messages, tools=(), found=(), tools_allowed=False
+        )
     if can.output_tokens is not None and request.max_tokens > can.output_tokens:
         request = replace(request, max_tokens=can.output_tokens)
     if can.context_tokens is None:
@@ -68,11 +69,13 @@ def fitted(request: ModelRequest, can: Capabilities) -> ModelRequest:
     output = min(request.max_tokens, max(1, can.context_tokens // 4))
     fixed = estimate_tokens(request.prompt) + offered(request.tools).size
     left = max(room // 4, room - output - fixed)
-    if estimate_tokens(request.messages) > left:
+    size = estimate_tokens(request.messages)
+    if size > left:
         shown = fit(request.messages, tokens=left, result_characters=3 * left)
         omitted = len(request.messages) - len(shown)
         request = replace(request, messages=shown, history=max(0, request.history - omitted))
-    if fixed + estimate_tokens(request.messages) + request.max_tokens > room:
+        size = estimate_tokens(shown)
+    if fixed + size + request.max_tokens > room:
         request = replace(request, max_tokens=output)
     return request
 

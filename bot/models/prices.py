@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from bot.agent.messages import Usage
+from bot.models.capabilities import MOST_NAMES
 from bot.values import Settings
 
 if TYPE_CHECKING:
@@ -125,6 +126,8 @@ class Prices:
             return 0
         key = provider, model
         if key not in self._rates:
+            if len(self._rates) >= MOST_NAMES:
+                self._rates.clear()
             self._rates[key] = self._tiers(*key)
         tiers = self._rates[key]
         if tiers is None:

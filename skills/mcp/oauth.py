@@ -7,8 +7,10 @@ Importing this module takes a second: see `skills.mcp.sign_ins`.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from mcp.client.auth import OAuthFlowError, PKCEParameters
@@ -34,11 +36,13 @@ from mcp.shared.auth import (
     ProtectedResourceMetadata,
 )
 from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
-from pydantic import AnyUrl, ValidationError
+from pydantic import AnyUrl, BaseModel, ValidationError
 
 from bot.values import Json
 from skills.mcp.oauth_http import HttpAnswer, OAuthHttp, SignInError
 from skills.mcp.settings import McpOAuthSettings
+
+Described = TypeVar("Described", bound=BaseModel)
 
 OK, CREATED, BAD_REQUEST, UNAUTHORIZED = 200, 201, 400, 401
 
@@ -188,16 +192,22 @@ async def revoke(http: OAuthHttp, stored: Json) -> bool:
     return done
 
 
+async def _described(
+    http: OAuthHttp, urls: Iterable[str], kind: type[Described]
+) -> Described | None:
+    """Return the first description of a kind that one of these addresses has; `None` for none."""
+    for url in urls:
+        answer = await http.send("GET", url)
+        if answer.status == OK:
+            with suppress(ValidationError):
+                return kind.model_validate_json(answer.content)
+    return None
+
+
 async def _protected(http: OAuthHttp, named: str | None) -> ProtectedResourceMetadata | None:
     """Return the server's own description of its sign-in; `None` for an old server."""
-    for url in resource_urls(named, http.server_url):
-        answer = await http.send("GET", url)
-        if answer.status != OK:
-            continue
-        try:
-            found = ProtectedResourceMetadata.model_validate_json(answer.content)
-        except ValidationError:
-            continue
+    urls = resource_urls(named, http.server_url)
+    if found := await _described(http, urls, ProtectedResourceMetadata):
         wanted = resource_url_from_server_url(http.server_url)
         if not check_resource_allowed(
             requested_resource=wanted, configured_resource=str(found.resource)
@@ -214,14 +224,7 @@ async def _metadata(
 ) -> OAuthMetadata:
     parts = urlsplit(http.server_url)
     named = str(protected.authorization_servers[0]) if protected else None
-    for url in metadata_urls(named, http.server_url):
-        answer = await http.send("GET", url)
-        if answer.status != OK:
-            continue
-        try:
-            found = OAuthMetadata.model_validate_json(answer.content)
-        except ValidationError:
-            continue
+    if found := await _described(http, metadata_urls(named, http.server_url), OAuthMetadata):
         if not issuers_match(str(found.issuer), named or f"{parts.scheme}://{parts.netloc}"):
             raise SignInError(
                 f"The sign-in of {name} is described by another server than it names, and is "

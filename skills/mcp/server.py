@@ -274,14 +274,28 @@ class McpServer:
         except TimeoutError:
             # A server that hangs does not answer this request either, and is restarted.
             self.look_again()
-            raise ToolError(
-                f"The MCP server {self.name} did not answer within {seconds:g} seconds. It may "
-                "have done what was asked. Try something smaller, or go on without it."
-            ) from None
-        text = await asyncio.to_thread(result_text, self.name, result)
-        if result.get("isError"):
-            raise ToolError(text)
-        return text
+            raise too_slow(self.name, seconds) from None
+        return await text_of(self.name, result)
+
+
+def too_slow(server: str, seconds: float) -> ToolError:
+    """Return the error of a call that a server did not answer in time."""
+    return ToolError(
+        f"The MCP server {server} did not answer within {seconds:g} seconds. It may have done what "
+        "was asked. Try something smaller, or go on without it."
+    )
+
+
+async def text_of(server: str, result: Json) -> str:
+    """Return the result of a call for a model; see `result_text`.
+
+    Raises:
+        ToolError: The server calls the result an error.
+    """
+    text = await asyncio.to_thread(result_text, server, result)
+    if result.get("isError"):
+        raise ToolError(text)
+    return text
 
 
 async def offered_by(

@@ -37,7 +37,7 @@ class McpOAuthSettings(Settings):
     """The permissions to ask for; by default those that the server names."""
 
     private_addresses: bool = False
-    """Whether the sign-in may be at a private address and without TLS, as in a network of your own.
+    """True if the sign-in may be at a private address and without TLS, as in a network of your own.
     """
 
 

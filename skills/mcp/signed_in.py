@@ -14,9 +14,17 @@ from bot.values import Identity, Json
 from db.mcp_pins import Pin
 from skills.base import ToolContext
 from skills.mcp.images import ImageTaker
-from skills.mcp.server import GRACE, McpServer, link_problem, load_connect, offered_by
+from skills.mcp.server import (
+    GRACE,
+    McpServer,
+    link_problem,
+    load_connect,
+    offered_by,
+    text_of,
+    too_slow,
+)
 from skills.mcp.sign_ins import SignInNeededError, SignIns
-from skills.mcp.tools import Offer, result_text
+from skills.mcp.tools import Offer
 
 if TYPE_CHECKING:
     from skills.mcp.link import McpLink
@@ -110,14 +118,8 @@ class PersonalServer(McpServer):
                 "the user privately to sign in: say so, and go on without it."
             ) from None
         except TimeoutError:
-            raise ToolError(
-                f"The MCP server {self.name} did not answer within {seconds:g} seconds. It may "
-                "have done what was asked. Try something smaller, or go on without it."
-            ) from None
-        text = await asyncio.to_thread(result_text, self.name, result)
-        if result.get("isError"):
-            raise ToolError(text)
-        return text
+            raise too_slow(self.name, seconds) from None
+        return await text_of(self.name, result)
 
     async def _as(self, user: Identity, work: Callable[["McpLink"], Awaitable[Result]]) -> Result:
         """Connect with the token of a user, do some work, and disconnect."""

@@ -155,9 +155,9 @@ def test_a_limit_for_an_unknown_role_is_told(tmp_path: Path) -> None:
 
 
 def test_a_list_that_admits_nobody_is_named() -> None:
-    closed = {"token": "x", "guilds": [], "channels": ["30000"]}
+    closed = {"token": "x", "guilds": [], "channels": ["30000"], "users": [], "roles": ["70000"]}
 
     found = cautions(Config.model_validate({"discord": closed}), None, {})
 
     assert "discord.guilds is empty and admits nobody: remove it to admit all." in found
-    assert not any("discord.channels" in each for each in found)
+    assert not any("discord.channels" in each or "discord.users" in each for each in found)

@@ -1,4 +1,4 @@
-"""What models can do: an admin's word, the catalogue, and careful defaults."""
+"""Capabilities of models: an admin's word, the catalogue, and careful defaults."""
 
 import json
 from pathlib import Path
