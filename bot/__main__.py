@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from bot import accounts_console, backup_console
+from bot import accounts_console, backup_console, loop_watch
 from bot.audit_console import audit
 from bot.config.model import Config
 from bot.console import (
@@ -104,7 +104,8 @@ def chat(
         _ask(settings, text, who)
     from bot import processes  # noqa: PLC0415
 
-    raise typer.Exit(finish(processes.chat(watch(settings, file), name=who, plain=plain), settings))
+    work = processes.chat(watch(settings, file), name=who, plain=plain)
+    raise typer.Exit(finish(work, settings, loop_watch.run))
 
 
 def ask(
@@ -347,7 +348,7 @@ def _question(text: str) -> str:
 def _service(work: Coroutine[None, None, None], settings: Config) -> int:
     """Run a serving process; return 2 for an error that needs a change of the configuration."""
     try:
-        finish(work, settings)
+        finish(work, settings, loop_watch.run)
     except ConfigError as error:
         explain(error)
         if settings.logging.file:

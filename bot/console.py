@@ -5,7 +5,7 @@ import getpass
 import logging
 import os
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -187,14 +187,18 @@ def watch(config: Config, file: Path | None) -> ConfigWatch:
     return ConfigWatch(config, watched, lambda: config_of(watched, os.environ))
 
 
-def finish(work: Coroutine[Any, Any, Result], settings: Config) -> Result:
-    """Run the work of a command.
+def finish(
+    work: Coroutine[Any, Any, Result],
+    settings: Config,
+    run: Callable[[Coroutine[Any, Any, Result]], Result] = asyncio.run,
+) -> Result:
+    """Run the work of a command, on the event loop that `run` makes.
 
     Raises:
         ConfigError: The database is unusable; the text gives the reason and the next step.
     """
     try:
-        return asyncio.run(work)
+        return run(work)
     except Exception as error:
         from db.diagnosis import diagnosis  # noqa: PLC0415 - costs more than `check` in all
 

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from bot import loop_watch
 from bot.app import open_bot
 from bot.catalog.agents import AgentCatalog
 from bot.config.live import LiveConfig
@@ -95,6 +96,8 @@ async def chat(watch: ConfigWatch, *, name: str, plain: bool | None) -> int:
     )
     async with opening as bot, _watched(watch, bot):
         announcements.append(bot.announcements)
+        # Without a file the log is on the screen, where the user reads answers.
+        loop_watch.started(logging.WARNING if watch().logging.file else logging.INFO)
         # Ctrl-C is input here: it stops an answer.
         with StopSignals(signal.SIGTERM) as signals:
             work = terminal.intake.run(bot.orchestrator)
@@ -183,6 +186,7 @@ async def serve(
             if monitor is not None:
                 monitor.attach(_watched_by_monitor(bot, services))
             settle_memory()
+            loop_watch.started()
             supervisor.notify(READY)
             serving = asyncio.ensure_future(services.serve(bot, receives=receives))
             ends = (signals.requested, bot.finished)

@@ -182,6 +182,7 @@ LINES = {
     "bot.events": 9,
     "bot.masking": 9,
     "bot.logs": 9,
+    "bot.loop_watch": 9,
     "bot.tasks": 9,
     "bot.values": 9,
     "bot.versions": 9,

@@ -8,6 +8,7 @@ from pathlib import Path
 from shutil import disk_usage
 
 from bot.disk import spoken
+from bot.loop_watch import longest_block
 from bot.run_texts import counted
 from bot.subagents.limits import spoken as duration
 from bot.values import WAITING, Clock, RunStatus
@@ -78,6 +79,8 @@ class Health:
             lines.append(f"- Process `{each.id}`: {', '.join(about)}")
         if not processes:
             lines.append("- Process: none is running")
+        if (block := longest_block()) is not None:
+            lines.append(f"- Event loop: blocked for at most `{block}` in the last minutes")
         lines.append(f"- Version: {release(self.schema)}")
         lines += [f"- Disk {line}" for line in disk_lines(self.folders)]
         lines.append(f"- Database: {server}, {self.shown}, answered in {took:.0f} ms")

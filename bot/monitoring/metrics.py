@@ -61,6 +61,7 @@ class Metrics:
         )
         self._retries = counter("retries", "Attempts after a failed one.", "kind")
         self.lag = histogram("event_loop_lag_seconds", "Delay of a timer.", LAG_BUCKETS)
+        self._block = gauge("event_loop_longest_block_seconds", "In the last minutes.")
         self._database = histogram(
             "database_seconds",
             "Time of transactions and snapshots, with the wait for a connection.",
@@ -124,6 +125,10 @@ class Metrics:
         """Export the readiness of each part: without a problem it is ready."""
         for part, problem in problems.items():
             self.ready.labels(part).set(not problem)
+
+    def show_block(self, seconds: float) -> None:
+        """Export the longest block of the event loop."""
+        self._block.set(seconds)
 
     def text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""

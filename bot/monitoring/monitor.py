@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from bot.errors import BotError
 from bot.events import EventBus
+from bot.loop_watch import LoopBlock, longest_block
 from bot.monitoring.metrics import Metrics
 from bot.monitoring.settings import MonitoringSettings
 from bot.platforms.messaging.intake import Deduplicator
@@ -102,10 +103,13 @@ class Monitor:
         problems = await self.problems()
         ready = not any(problems.values())
         parts = {part: problem or "ok" for part, problem in problems.items()}
-        return JSONResponse({"ready": ready, "parts": parts}, 200 if ready else 503)
+        block = (longest_block() or LoopBlock()).seconds
+        found = {"ready": ready, "parts": parts, "longest_block_ms": round(block * 1000, 1)}
+        return JSONResponse(found, 200 if ready else 503)
 
     async def _metrics(self, _: Request) -> Response:
         self.metrics.show_ready(await self.problems())
+        self.metrics.show_block((longest_block() or LoopBlock()).seconds)
         return Response(self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     async def measure_lag(self) -> None:

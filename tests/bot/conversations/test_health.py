@@ -1,5 +1,6 @@
 """The state of a bot for operators, and what admins are notified of by themselves."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from bot.conversations.health import Health, disk_lines
 from bot.disk import DiskReserve, DiskSettings
 from bot.errors import ModelRefusedError, ModelUnavailableError
 from bot.events import EventBus, ServiceTroubled, ended
+from bot.loop_watch import LoopWatch, WatchedLoop, started
 from bot.models.base import ModelRequest
 from bot.models.health import ProviderHealth, WatchedModel
 from bot.tasks import Tasks
@@ -21,6 +23,7 @@ from bot.values import Identity, RunStatus
 from db import pauses, workers
 from db.database import Database
 from db.pauses import Pause
+from db.settings import DatabaseSettings
 from db.tables import admin_notices
 from tests.bot.agent.test_activity import Clock
 from tests.fakes.clock import FakeClock
@@ -75,8 +78,27 @@ async def test_the_state_names_queue_deliveries_processes_and_versions(
     assert other.endswith("retinue 0.1.0, tables 2025")
     assert "configuration 01234567" in text
     assert "tables 2026" in text
+    assert "Event loop" not in text
     assert "free" in text
     assert ("SQLite 3" in text) is database.is_sqlite
+
+
+def test_the_longest_block_of_the_event_loop_is_shown(
+    sqlite_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    seconds = [0.0]
+
+    async def text() -> str:
+        started()
+        seconds[0] += 0.25
+        async with Database.open(DatabaseSettings(url=sqlite_url)) as database:
+            return await health_of(database, clock, tmp_path).text()
+
+    watch = LoopWatch(lambda: seconds[0])
+    with asyncio.Runner(loop_factory=lambda: WatchedLoop(watch)) as runner:
+        found = runner.run(text())
+
+    assert "- Event loop: blocked for at most `250 ms` in the last minutes" in found
 
 
 def test_a_disk_is_shown_once(tmp_path: Path) -> None:

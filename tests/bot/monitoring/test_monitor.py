@@ -15,6 +15,7 @@ from bot.config.model import Config
 from bot.config.reloading import ConfigWatch
 from bot.errors import ConfigError
 from bot.events import EventBus
+from bot.loop_watch import LoopWatch, WatchedLoop
 from bot.models.catalog import ModelSettings
 from bot.models.offline import OfflineSettings
 from bot.monitoring.monitor import Monitor, Watched, open_monitor
@@ -139,6 +140,7 @@ async def test_it_lives_before_it_is_ready_and_then_counts_an_answer(sqlite_url:
     assert 'retinue_model_calls_total{outcome="answered",provider="offline"} 1.0' in text
     assert 'retinue_ready{part="fake"} 1.0' in text
     assert "retinue_event_loop_lag_seconds_count" in text
+    assert "retinue_event_loop_longest_block_seconds 0.0" in text
     assert 'retinue_queue_age_seconds{kind="turn"}' in text
     assert "alice" not in text.lower()
 
@@ -215,6 +217,29 @@ async def test_a_port_that_is_taken_names_the_setting() -> None:
         with pytest.raises(ConfigError, match=r"`monitoring\.port`"):
             async with open_monitor(MonitoringSettings(port=port), release="retinue", whole=False):
                 pass
+
+
+def test_the_longest_block_of_the_loop_is_shown(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [0.0]
+
+    async def work() -> tuple[Json, str]:
+        platform = Platform()
+        platform.may_open.set()
+        async with served(sqlite_url, platform) as port:
+            await platform.heard.wait()
+            now[0] += 0.7
+            await asyncio.sleep(0)
+            return (await readiness(port))[1], (await get(port, "/metrics"))[1]
+
+    watch = LoopWatch(lambda: now[0])
+    with asyncio.Runner(loop_factory=lambda: WatchedLoop(watch)) as runner:
+        found, text = runner.run(work())
+
+    assert found["longest_block_ms"] == 700
+    assert "retinue_event_loop_longest_block_seconds 0.7" in text
+    assert "blocked for 700 ms" in caplog.text
 
 
 def test_only_this_computer_is_served_by_default_and_only_if_a_port_is_set() -> None:
