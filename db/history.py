@@ -1,46 +1,89 @@
 """Queries on the history of a conversation: what a turn reads of it, in order."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import false, func, select
+from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, func, select
 
 from db.conversations import MESSAGES, StoredMessage
 from db.database import Transaction
-from db.rows import change, insert_new
-from db.tables import messages, turns
+from db.rows import RowMapper, change, insert_new
+from db.tables import files, messages, steps, turns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryMessage(StoredMessage):
+    """A message that a turn reads.
+
+    Attributes:
+        has_files: Whether files came with it.
+        steps: For an answer, the number of the stored steps of its turn.
+    """
+
+    has_files: bool = False
+    steps: int = 0
+
+
+def _mapper(place_id: ColumnElement[str]) -> RowMapper[HistoryMessage]:
+    """Return the mapper of messages that are sorted by an id."""
+    of_turn = select(func.count()).where(steps.c.work_id == messages.c.turn_id)
+    further: dict[str, ColumnElement[Any]] = {
+        "sort_id": place_id,
+        "has_files": select(files.c.id).where(files.c.message_id == messages.c.id).exists(),
+        "steps": of_turn.scalar_subquery(),
+    }
+    others = {**MESSAGES.others, **further}
+    return RowMapper(HistoryMessage, messages, others=others, convert=MESSAGES.convert)
+
+
+def _newest(of: RowMapper[HistoryMessage], *conditions: ColumnElement[bool]) -> Select[Any]:
+    """Return the statement for the newest messages of a conversation that meet conditions."""
+    return (
+        of.query.outerjoin(turns, turns.c.id == messages.c.turn_id)
+        .where(messages.c.conversation_id == bindparam("b_conversation"), *conditions)
+        .order_by(messages.c.id.desc())
+        .limit(bindparam("b_limit"))
+    )
+
+
+# Built once: every turn reads its history.
+_UNTIL: BindParameter[str] = bindparam("b_until")
+_PERSONAL = _mapper(func.coalesce(turns.c.message_id, messages.c.id))
+_READ_PERSONAL = _newest(_PERSONAL, (messages.c.id <= _UNTIL) | (messages.c.role != "user"))
+_SHARED = _mapper(func.coalesce(func.nullif(turns.c.seen_id, ""), messages.c.id))
+_READ_SHARED = _newest(
+    _SHARED,
+    _SHARED.others["sort_id"] <= _UNTIL,
+    messages.c.turn_id.is_distinct_from(bindparam("b_turn")),
+)
 
 
 async def personal(
-    tx: Transaction, conversation_id: str, *, before: str, limit: int = 200
-) -> list[StoredMessage]:
+    tx: Transaction, conversation_id: str, *, until: str, limit: int = 200
+) -> list[HistoryMessage]:
     """Return the messages that the turn of a message may see, oldest first, since the last reset.
 
     A reply is placed after the message that it answers, even if others came in between. Later
     messages of users are left out, but results are included.
+
+    Args:
+        tx: The transaction.
+        conversation_id: The conversation.
+        until: The message of the turn, which is included.
+        limit: The most messages.
     """
-    rows = await tx.execute(
-        select(
-            *MESSAGES.columns, func.coalesce(turns.c.message_id, messages.c.id).label("place_id")
-        )
-        .outerjoin(turns, turns.c.id == messages.c.turn_id)
-        .where(
-            messages.c.conversation_id == conversation_id,
-            (messages.c.id < before) | (messages.c.role != "user"),
-        )
-        .order_by(messages.c.id.desc())
-        .limit(limit)
+    which = {"b_conversation": conversation_id, "b_until": until, "b_limit": limit}
+    found = await _PERSONAL.all(tx, _READ_PERSONAL, which)
+    return _since(
+        each for each in found if each.sort_id < until or each.role == "result" or each.id == until
     )
-    known = [row for row in rows if row.place_id < before or row.role == "result"]
-    known.sort(key=lambda row: (row.place_id, row.id), reverse=True)
-    return _since(known)
 
 
 async def shared(
     tx: Transaction, conversation_id: str, *, until: str, turn_id: str = "", limit: int = 200
-) -> list[StoredMessage]:
+) -> list[HistoryMessage]:
     """Return the messages of a shared conversation up to one of them, in order, since the reset.
 
     An answer is placed behind the messages that its turn had read, before those that came
@@ -53,27 +96,18 @@ async def shared(
         turn_id: The turn that reads; what its own steps have read is left out.
         limit: The most messages.
     """
-    place_id = func.coalesce(func.nullif(turns.c.seen_id, ""), messages.c.id)
-    own = func.coalesce(messages.c.turn_id, "") == turn_id if turn_id else false()
-    rows = await tx.execute(
-        select(*MESSAGES.columns, place_id.label("place_id"))
-        .outerjoin(turns, turns.c.id == messages.c.turn_id)
-        .where(messages.c.conversation_id == conversation_id, place_id <= until, ~own)
-        .order_by(messages.c.id.desc())
-        .limit(limit)
-    )
-    found = sorted(rows, key=lambda row: (row.place_id, row.id), reverse=True)
-    return _since(found)
+    which = {"b_conversation": conversation_id, "b_until": until, "b_limit": limit}
+    return _since(await _SHARED.all(tx, _READ_SHARED, which | {"b_turn": turn_id}))
 
 
-def _since(rows: Sequence[Any]) -> list[StoredMessage]:
-    """Return the messages in rows, newest first, since the last reset or summary; oldest first."""
-    kept: list[StoredMessage] = []
-    for row in rows:
-        if row.role == "reset":
+def _since(found: Iterable[HistoryMessage]) -> list[HistoryMessage]:
+    """Return the messages since the last reset or summary, oldest first."""
+    kept: list[HistoryMessage] = []
+    for each in sorted(found, key=lambda each: (each.sort_id, each.id), reverse=True):
+        if each.role == "reset":
             break
-        kept.append(replace(MESSAGES.of(row), sort_id=row.place_id))
-        if row.role == "summary":
+        kept.append(each)
+        if each.role == "summary":
             break
     return kept[::-1]
 

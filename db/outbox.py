@@ -16,6 +16,8 @@ from db.types import UtcDateTime
 
 #: Delay of the files of a run whose announcement is part of another one, which comes first.
 FILES_AFTER = timedelta(seconds=5)
+#: The states of items that are not delivered yet.
+UNDELIVERED = ("pending", "sending", "waiting", "blocked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,8 +332,8 @@ async def undelivered(
         read_in: Only items that every reader of this place can read.
     """
     within = (*owned_by(outbox, user_id), *readable_in(outbox, read_in))
-    states = outbox.c.status.in_(("pending", "sending", "waiting", "blocked"))
-    return await _ENTRIES.find_all(tx, *within, states, order=_OLDEST, limit=limit)
+    open_ = outbox.c.status.in_(UNDELIVERED)
+    return await _ENTRIES.find_all(tx, *within, open_, order=_OLDEST, limit=limit)
 
 
 async def blocked(tx: Transaction, user_id: str, *, limit: int) -> list[OutboxEntry]:

@@ -67,8 +67,9 @@ class RowMapper(Generic[Record]):
         return query.join(users, users.c.id == self.table.c.user_id) if joined else query
 
     def of(self, row: Any) -> Record:
-        """Return the record in a row of `columns`."""
-        values = {name: getattr(row, name) for name in self._plain}
+        """Return the record in a row that begins with `columns`."""
+        # The columns come first, in this order: by name, reading a history took twice as long.
+        values: Json = dict(zip(self._plain, row, strict=False))
         for name, function in self.convert.items():
             values[name] = function(values[name])
         if "place" in self.names:

@@ -4,7 +4,7 @@ import string
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Select, String, and_, column, func, literal_column, or_, select, table
+from sqlalchemy import Select, String, and_, column, func, literal_column, or_, table
 from sqlalchemy.sql.elements import ColumnElement
 
 from db.database import Transaction
@@ -47,15 +47,14 @@ def _questions(tx: Transaction, words: Sequence[str]) -> Iterator[Select[Any]]:
         yield indexed(words, every=False)
     parts = (notes.c.title, notes.c.text)
     there = [or_(*(part.icontains(word, autoescape=True) for part in parts)) for word in words]
-    yield select(notes).where(and_(*there)).order_by(notes.c.number.desc())
+    yield NOTES.query.where(and_(*there)).order_by(notes.c.number.desc())
 
 
 def _sqlite(words: Sequence[str], *, every: bool) -> Select[Any]:
     index = table("notes_fts", column("notes_fts"), column("note_id"), column("rank"))
     quoted = (" AND " if every else " OR ").join(f'"{word}"*' for word in words)
     return (
-        select(notes)
-        .join(index, index.c.note_id == notes.c.id)
+        NOTES.query.join(index, index.c.note_id == notes.c.id)
         .where(index.c.notes_fts.match(f"{{title text}} : ({quoted})"))
         .order_by(index.c.rank, notes.c.number.desc())
     )
@@ -69,10 +68,8 @@ def _postgresql(words: Sequence[str], *, every: bool) -> Select[Any]:
     document = func.to_tsvector(simple, func.translate(whole, marks, spaces))
     quoted = (" & " if every else " | ").join(f"'{word}':*" for word in words)
     asked = func.to_tsquery(simple, quoted)
-    return (
-        select(notes)
-        .where(document.op("@@")(asked))
-        .order_by(func.ts_rank(document, asked).desc(), notes.c.number.desc())
+    return NOTES.query.where(document.op("@@")(asked)).order_by(
+        func.ts_rank(document, asked).desc(), notes.c.number.desc()
     )
 
 

@@ -120,10 +120,11 @@ async def read(tx: Transaction, message_ids: Sequence[str], room: int) -> Conver
 
     Args:
         tx: The transaction in which the messages are read.
-        message_ids: The messages of the conversation; the last is the one to be answered.
+        message_ids: Messages of the conversation, none if none has files; the last is the one to
+            be answered.
         room: Most characters of all texts together.
     """
-    entries = await stored_files.files_of(tx, message_ids)
+    entries = await stored_files.files_of(tx, message_ids) if message_ids else []
     if not entries:
         return ConversationFiles({}, {}, room)
     by_message: dict[str, list[StoredFile]] = {}

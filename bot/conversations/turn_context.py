@@ -19,9 +19,9 @@ from bot.conversations.compaction import Compaction, shown_summary
 from bot.conversations.foreign_content import ConversationFiles, MessageFiles
 from bot.conversations.situation_lines import memory_lines, run_line, undelivered_lines
 from bot.conversations.thread_reader import ThreadReader
-from bot.conversations.turn_results import calls_of
+from bot.conversations.turn_results import calls_of, for_place
 from bot.subagents.requests import FOREIGN, Caller
-from bot.values import Clock, Json, Live, Place
+from bot.values import Clock, Live, Place
 from db import (
     conversations,
     grants,
@@ -32,12 +32,14 @@ from db import (
     runs,
     steps,
     todos,
+    turn_context,
     turns,
 )
 from db import files as stored_files
 from db.conversations import StoredMessage
 from db.database import Database, Transaction
 from db.files import StoredFile
+from db.history import HistoryMessage
 from db.memories import Memory
 from db.outbox import OutboxEntry
 from db.runs import Run
@@ -48,6 +50,8 @@ RECENT = 8
 #: Most files named that were sent before a summary.
 EARLIER_FILES = 50
 RECENT_MINUTES = 30
+#: Most earlier turns whose calls a process keeps.
+MOST_MADE = 256
 UNDELIVERED = 8
 #: Characters of files' texts per token of the context: 75 % of it, at three characters per token.
 FILE_CHARACTERS_PER_TOKEN = 3 * 0.75
@@ -88,6 +92,7 @@ class TurnContext:
     Attributes:
         place_tools: Returns the tools whose results everyone in a place may read, by name.
         servers_away: Returns the MCP servers that are away; waits for them after a start.
+        made: The calls of earlier turns and their results, by the turn and its number of steps.
     """
 
     database: Database
@@ -97,31 +102,31 @@ class TurnContext:
     reader: ThreadReader
     compaction: Compaction
     now: Clock
+    made: dict[tuple[str, int], Sequence[Message]] = field(default_factory=dict)
 
-    async def begin(self, turn: Turn, *, spent: Usage | None = None) -> Beginning:
+    async def begin(self, turn: Turn) -> Beginning:
         """Return the history and the newest message, with the state of the user's runs.
 
         The state is not stored in the history. In a personal conversation it precedes the newest
         message; in a shared one it is a message of its own behind the history. In a place with
         several readers it names only runs that all of them can read, and no memories. A summary
-        has no tools of MCP servers, so its state names no servers.
-
-        Args:
-            turn: The turn.
-            spent: The usage of a summary that was made for this turn; a first attempt makes one
-                if the history is too long.
+        has no tools of MCP servers, so its state names no servers. The first attempt summarises
+        a history that is too long.
         """
         away = () if turn.kind == "summary" else tuple(await self.servers_away())
         unread = "" if is_private(turn.place) else await self.reader.read(turn)
         if turn.shared:
             turn = await self._seen(turn)
-        state = await self._state(turn)
+        spent: Usage | None = None
+        while True:
+            state = await self._state(turn)
+            files, told = await self._shown(turn, state)
+            messages = [each for _, of_item in told for each in of_item]
+            # A later attempt reads what the first one read.
+            if spent is not None or turn.attempt > 1 or not self.compaction.is_due(messages):
+                break
+            spent = await self.compaction.shrink(turn, told)
         past, newest = state.past, state.newest
-        files, told = await self._shown(turn, state)
-        messages = [each for _, of_item in told for each in of_item]
-        # A later attempt reads what the first one read.
-        if spent is None and turn.attempt <= 1 and self.compaction.is_due(messages):
-            return await self.begin(turn, spent=await self.compaction.shrink(turn, told))
         memories_shown = memory_lines(state.memories, newest.text)
         block = self._block(turn, state, memories_shown, unread=unread, away=away)
         own = files.get(turn.message_id, MessageFiles())
@@ -162,42 +167,70 @@ class TurnContext:
 
     async def _state(self, turn: Turn) -> "_State":
         """Return the stored state that a turn begins with."""
+        here, user, now = turn.conversation_id, turn.user, self.now()
+        since = now - timedelta(minutes=RECENT_MINUTES)
+        todo_list = todos.list_of(here, user, shared=turn.shared)
+        scope = own_scope(Caller(user=user, role=turn.role, place=turn.place))
+        owner, read_in = scope.owner, scope.read_in
+        room = int(self.settings().context_tokens * FILE_CHARACTERS_PER_TOKEN)
         async with self.database.snapshot() as tx:
-            past, newest = await _read(tx, turn)
-            spoken = [item.id for item in past if item.role == "user" and item.id != newest.id]
-            room = int(self.settings().context_tokens * FILE_CHARACTERS_PER_TOKEN)
-            sent = await foreign_content.read(tx, [*spoken, turn.message_id], room)
-            answered = [item.turn_id for item in past if item.role == "assistant" and item.turn_id]
-            made = await steps.load_many(tx, answered)
-            here, earlier = turn.conversation_id, []
+            past, newest, with_files = await _read(tx, turn)
+            sent = await foreign_content.read(tx, with_files, room)
+            earlier: list[StoredFile] = []
             if past and past[0].role == "summary":
                 before = past[0].id
                 earlier = await stored_files.summarised(tx, here, before, limit=EARLIER_FILES)
-            scope = own_scope(Caller(user=turn.user, role=turn.role, place=turn.place))
-            owner, read_in = scope.owner, scope.read_in
-            active = await runs.active(tx, owner, read_in=read_in, limit=20)
-            asked = await run_questions.open_of_many(tx, [run.id for run in active])
-            since = self.now() - timedelta(minutes=RECENT_MINUTES)
-            recent = await runs.ended_since(tx, owner, since, read_in=read_in, limit=RECENT)
-            key = turn.user.key
-            # Results that have reached no one yet.
-            waiting = await outbox.undelivered(tx, key, read_in=read_in, limit=UNDELIVERED)
-            todo_list = todos.list_of(turn.conversation_id, turn.user, shared=turn.shared)
-            todo = await todos.read(tx, todo_list, key)
+            there = await turn_context.concerns(
+                tx, user.key, conversation_id=here, todo_list=todo_list, since=since, now=now
+            )
+            active: list[Run] = []
+            recent: list[Run] = []
+            waiting: list[OutboxEntry] = []
+            if there.active:
+                active = await runs.active(tx, owner, read_in=read_in, limit=20)
+            if there.recent:
+                recent = await runs.ended_since(tx, owner, since, read_in=read_in, limit=RECENT)
+            if there.undelivered:
+                # Results that have reached no one yet.
+                limit = UNDELIVERED
+                waiting = await outbox.undelivered(tx, user.key, read_in=read_in, limit=limit)
+            remembered = there.memories and not turn.shared
+            todo = await todos.read(tx, todo_list, user.key) if there.todo else []
             return _State(
                 past=past,
                 newest=newest,
                 sent=sent,
-                made=made,
+                made=await self._made(tx, past),
                 earlier=earlier,
                 active=active,
-                asked=asked,
+                asked=await run_questions.open_of_many(tx, [run.id for run in active]),
                 recent=recent,
                 waiting=waiting,
-                memories=[] if turn.shared else await memories.MEMORIES.newest(tx, key),
+                memories=await memories.MEMORIES.newest(tx, user.key) if remembered else [],
                 todo=todos.progress(todo) if todo else "",
-                granted=frozenset(await grants.given(tx, key, self.now(), here)),
+                granted=frozenset(
+                    await grants.given(tx, user.key, now, here) if there.grants else ()
+                ),
             )
+
+    async def _made(
+        self, tx: Transaction, past: Sequence[HistoryMessage]
+    ) -> Mapping[str, Sequence[Message]]:
+        """Return the calls of earlier turns and their results, by the ids of the turns."""
+        # The only step of a turn without calls is its answer.
+        wanted = {
+            (item.turn_id, item.steps)
+            for item in past
+            if item.role == "assistant" and item.turn_id and item.steps > 1
+        }
+        # The steps of a turn that is over stay as they are until they are deleted.
+        missing = {turn_id: count for turn_id, count in wanted if (turn_id, count) not in self.made}
+        if missing:
+            if len(self.made) + len(missing) > MOST_MADE:
+                self.made.clear()
+            for turn_id, rows in (await steps.load_many(tx, list(missing))).items():
+                self.made[turn_id, missing[turn_id]] = calls_of(turn_id, rows)
+        return {turn_id: self.made.get((turn_id, count), ()) for turn_id, count in wanted}
 
     async def _shown(
         self, turn: Turn, state: "_State"
@@ -206,8 +239,9 @@ class TurnContext:
         sent = state.sent
         files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
         of_place, zone = self.place_tools(), ZoneInfo(self.settings().timezone)
-        shown = of_place if turn.shared else None
-        results = {key: calls_of(key, rows, shown=shown) for key, rows in state.made.items()}
+        results = state.made
+        if turn.shared:
+            results = {key: for_place(made, of_place) for key, made in results.items()}
         summary = partial(shown_summary, sent=state.earlier, in_workspace="file_read" in of_place)
         known = authors(state.past)
         history: list[tuple[StoredMessage, list[Message]]] = []
@@ -281,7 +315,7 @@ class _State:
         past: The messages of the conversation.
         newest: The message that the turn answers.
         sent: The files of the messages.
-        made: The steps of earlier turns.
+        made: The calls of earlier turns and their results, by the ids of the turns.
         earlier: The files of the messages for which a summary stands.
         active: The user's active runs, with their open questions in `asked`.
         recent: The runs that ended a short while ago.
@@ -291,10 +325,10 @@ class _State:
         granted: The tools that the user has allowed.
     """
 
-    past: list[StoredMessage]
+    past: list[HistoryMessage]
     newest: StoredMessage
     sent: ConversationFiles
-    made: Mapping[str, Sequence[tuple[int, str, Json]]]
+    made: Mapping[str, Sequence[Message]]
     earlier: list[StoredFile]
     active: list[Run]
     asked: dict[str, str]
@@ -305,21 +339,33 @@ class _State:
     granted: frozenset[str]
 
 
-async def _read(tx: Transaction, turn: Turn) -> tuple[list[StoredMessage], StoredMessage]:
-    """Return the history of a turn, and the message that it answers.
+async def _read(
+    tx: Transaction, turn: Turn
+) -> tuple[list[HistoryMessage], StoredMessage, list[str]]:
+    """Return the history of a turn, the message that it answers, and the messages with files.
 
-    The history of a shared conversation includes that message.
+    The history of a shared conversation includes that message. It is the last of those that are
+    returned as ones with files, if there are any.
     """
+    if turn.shared:
+        seen = max(turn.seen_id, turn.message_id)
+        past = await history.shared(tx, turn.conversation_id, until=seen, turn_id=turn.id)
+    else:
+        past = await history.personal(tx, turn.conversation_id, until=turn.message_id)
+    own = next((each for each in past if each.id == turn.message_id), None)
+    with_files = [each.id for each in past if each.has_files and each.role == "user"]
+    if with_files or own is None:
+        with_files = [each for each in with_files if each != turn.message_id] + [turn.message_id]
+    if own is not None:
+        if not turn.shared and own.role == "user":
+            past.remove(own)
+        return past, own, with_files
     newest = await conversations.get(tx, turn.message_id)
     if newest is None:
         newest = StoredMessage(
             id=turn.message_id, role="user", text="", run_id=None, created_at=turn.created_at
         )
-    if turn.shared:
-        seen = max(turn.seen_id, turn.message_id)
-        past = await history.shared(tx, turn.conversation_id, until=seen, turn_id=turn.id)
-        return past, newest
-    return await history.personal(tx, turn.conversation_id, before=turn.message_id), newest
+    return past, newest, with_files
 
 
 def _last(turn: Turn, newest: StoredMessage, own: MessageFiles, block: str) -> UserMessage:

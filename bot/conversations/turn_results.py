@@ -17,9 +17,7 @@ CHARACTERS = 2_000
 PERSONAL = "[This result was for one user alone, and is not kept in a conversation of several.]"
 
 
-def calls_of(
-    turn_id: str, rows: Sequence[tuple[int, str, Json]], *, shown: Mapping[str, Tool] | None
-) -> list[Message]:
+def calls_of(turn_id: str, rows: Sequence[tuple[int, str, Json]]) -> list[Message]:
     """Return the calls of a turn and their results, without its words, which a message holds.
 
     The calls get ids that are unique in the conversation: some providers number them anew for each
@@ -28,8 +26,6 @@ def calls_of(
     Args:
         turn_id: The id of the turn.
         rows: The steps of the turn.
-        shown: The tools whose results everyone in the place may read, by name: of other calls,
-            arguments and results are left out. `None` for all, in a conversation of one user.
     """
     entries = [each for each in entries_of(rows) if isinstance(each, AnswerEntry)]
     found: list[Message] = []
@@ -41,22 +37,43 @@ def calls_of(
         results = {each.call_id: each for each in received.results}
         if not all(call.id in results for call in calls):
             continue
-        hidden = {c.id for c in calls if shown is not None and not _is_of_place(meant(c), shown)}
         ids = {call.id: f"{turn_id}_{len(found)}_{number}" for number, call in enumerate(calls)}
-        kept = tuple(
-            ToolResult(ids[call.id], PERSONAL)
-            if call.id in hidden
-            else replace(results[call.id], call_id=ids[call.id], found=())
-            for call in calls
-        )
-        named = tuple(
-            replace(call, id=ids[call.id], arguments={}, malformed="")
-            if call.id in hidden
-            else replace(call, id=ids[call.id])
-            for call in calls
-        )
+        named = tuple(replace(call, id=ids[call.id]) for call in calls)
+        kept = tuple(replace(results[call.id], call_id=ids[call.id], found=()) for call in calls)
         found += [Answer("", named), shorten(ToolResults(kept), CHARACTERS)]
     return found
+
+
+def for_place(made: Sequence[Message], shown: Mapping[str, Tool]) -> list[Message]:
+    """Return calls and results without those that not everyone in a place may read.
+
+    Args:
+        made: The calls and results.
+        shown: The tools whose results everyone in the place may read, by name: of other calls,
+            arguments and results are left out.
+    """
+    hidden = {
+        call.id
+        for message in made
+        if isinstance(message, Answer)
+        for call in message.calls
+        if not _is_of_place(meant(call), shown)
+    }
+    kept: list[Message] = []
+    for message in made:
+        if isinstance(message, Answer):
+            calls = (
+                replace(call, arguments={}, malformed="") if call.id in hidden else call
+                for call in message.calls
+            )
+            kept.append(replace(message, calls=tuple(calls)))
+        elif isinstance(message, ToolResults):
+            results = (
+                ToolResult(each.call_id, PERSONAL) if each.call_id in hidden else each
+                for each in message.results
+            )
+            kept.append(replace(message, results=tuple(results)))
+    return kept
 
 
 def _is_of_place(call: ToolCall, tools: Mapping[str, Tool]) -> bool:

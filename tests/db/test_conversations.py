@@ -9,8 +9,8 @@ from sqlalchemy import select
 
 from bot.values import ConversationMode, Identity, Place
 from db import conversations, history, participants, turns
-from db.conversations import StoredMessage
 from db.database import Database, DatabaseSettings
+from db.history import HistoryMessage
 from db.tables import conversations as table
 from db.tables import messages, seen_events
 from tests.fakes.clock import FakeClock
@@ -146,13 +146,13 @@ async def said(database: Database, conversation: str, role: str, text: str) -> s
         )
 
 
-async def known(database: Database, conversation: str, before: str, limit: int = 200) -> list[str]:
+async def known(database: Database, conversation: str, until: str, limit: int = 200) -> list[str]:
     async with database.snapshot() as tx:
-        past = await history.personal(tx, conversation, before=before, limit=limit)
+        past = await history.personal(tx, conversation, until=until, limit=limit)
     return [message.text for message in past]
 
 
-async def test_a_history_holds_what_was_said_before_a_message_oldest_first(
+async def test_a_history_holds_what_was_said_up_to_a_message_oldest_first(
     database: Database, stored: Stored, alice: Identity, bob: Identity
 ) -> None:
     conversation, foreign = await stored.conversation(alice), await stored.conversation(bob)
@@ -162,14 +162,14 @@ async def test_a_history_holds_what_was_said_before_a_message_oldest_first(
     last = await said(database, conversation, "user", "four")
     await said(database, conversation, "user", "five")
 
-    assert await known(database, conversation, last) == ["one", "two", "three"]
-    assert await known(database, conversation, last, limit=2) == ["two", "three"]
+    assert await known(database, conversation, last) == ["one", "two", "three", "four"]
+    assert await known(database, conversation, last, limit=2) == ["three", "four"]
     async with database.snapshot() as tx:
-        first, *_ = await history.personal(tx, conversation, before=last)
+        first, *_ = await history.personal(tx, conversation, until=last)
         assert await conversations.text_of(tx, last) == "four"
         assert await conversations.text_of(tx, "nobody's") == ""
     at = first.created_at
-    assert first == StoredMessage(id=first.id, role="user", text="one", run_id=None, created_at=at)
+    assert first == HistoryMessage(id=first.id, role="user", text="one", run_id=None, created_at=at)
 
 
 async def test_a_history_begins_after_the_last_reset(
@@ -180,7 +180,7 @@ async def test_a_history_begins_after_the_last_reset(
         await said(database, conversation, role, text)
     last = await said(database, conversation, "user", "now")
 
-    assert await known(database, conversation, last) == ["fine"]
+    assert await known(database, conversation, last) == ["fine", "now"]
 
 
 async def test_a_reply_stands_behind_its_message_though_others_were_said_in_between(
@@ -199,7 +199,7 @@ async def test_a_reply_stands_behind_its_message_though_others_were_said_in_betw
         turn = await turns.get(tx, second)
     assert turn is not None
     past = await known(database, conversation, turn.message_id)
-    assert past == ["first", "reply", "a run is over"]
+    assert past == ["first", "reply", "second", "a run is over"]
 
 
 async def test_text_that_no_database_takes_is_kept_with_marks_in_its_place(

@@ -2,10 +2,10 @@
 
 import pytest
 
-from bot.values import Identity
-from db import conversations, history, tables, turns
-from db.conversations import StoredMessage
+from bot.values import File, Identity
+from db import conversations, files, history, steps, tables, turns
 from db.database import Database
+from db.history import HistoryMessage
 from db.rows import change
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored
@@ -24,11 +24,11 @@ async def say(database: Database, conversation: str, *texts: str, clock: FakeClo
             await conversations.say(tx, conversation, role="user", text=text, now=clock())
 
 
-async def read(database: Database, conversation: str, *, shared: bool) -> list[StoredMessage]:
+async def read(database: Database, conversation: str, *, shared: bool) -> list[HistoryMessage]:
     async with database.snapshot() as tx:
         if shared:
             return await history.shared(tx, conversation, until=END)
-        return await history.personal(tx, conversation, before=END)
+        return await history.personal(tx, conversation, until=END)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -138,3 +138,23 @@ async def test_what_the_steps_of_a_turn_have_read_is_not_read_again_by_that_turn
         await change(tx, tables.messages, further, turn_id=turn_id)
 
     assert await read_by(database, turn_id, seen) == ["first"]
+
+
+async def test_a_message_of_a_history_tells_of_its_files_and_the_steps_of_its_turn(
+    database: Database, stored: Stored, conversation: str, clock: FakeClock, alice: Identity
+) -> None:
+    turn_id = await stored.turn(alice, conversation, "first")
+    async with database.transaction() as tx:
+        turn = await turns.get(tx, turn_id)
+        assert turn is not None
+        await files.put_files(tx, turn.message_id, [File("a.txt", "", b"a")], clock())
+        await steps.begin_with(tx, turn_id, {}, clock())
+        await conversations.say(
+            tx, conversation, role="assistant", text="reply", now=clock(), turn_id=turn_id
+        )
+
+    for shared in (True, False):
+        asked, reply = await read(database, conversation, shared=shared)
+
+        assert (asked.has_files, asked.steps) == (True, 0)
+        assert (reply.has_files, reply.steps) == (False, 1)

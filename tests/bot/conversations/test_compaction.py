@@ -14,6 +14,7 @@ from db import conversations, history, tables, turns
 from db.conversations import Attribution, StoredMessage
 from db.database import Database
 from db.files import StoredFile
+from db.history import HistoryMessage
 from db.rows import change
 from tests.fakes.clock import FakeClock
 from tests.fakes.losing_model import LosingModel
@@ -116,7 +117,7 @@ class Thread:
                 turn_id=turn_id,
             )
 
-    async def history(self) -> list[StoredMessage]:
+    async def history(self) -> list[HistoryMessage]:
         async with self.database.snapshot() as tx:
             return await history.shared(tx, self.conversation, until="~")
 

@@ -8,9 +8,19 @@ from uuid import uuid4
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import insert
 
 from bot.agent.context import fit
-from bot.agent.messages import Answer, Image, Message, UserMessage
+from bot.agent.messages import (
+    Answer,
+    Image,
+    Message,
+    ToolCall,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+    to_json,
+)
 from bot.agent.settings import AgentSettings
 from bot.conversations import foreign_content
 from bot.conversations.compaction import Compaction
@@ -26,7 +36,7 @@ from db.database import Database
 from db.files import StoredFile
 from db.memories import Memory
 from db.outbox import NewOutboxEntry
-from db.rows import place_columns
+from db.rows import place_columns, remove
 from db.turns import Turn
 from skills.base import Audience
 from tests.bot.agent.things import a_tool
@@ -587,3 +597,33 @@ async def test_a_kept_result_of_another_place_makes_a_turn_private(
         await outbox.put(tx, item, talk.stored.now(), status="blocked")
 
     assert await talk.flags(replace(turn, place=place)) == (True, private)
+
+
+async def test_calls_of_earlier_turns_are_read_once_until_their_steps_are_deleted(
+    talk: Talk, database: Database
+) -> None:
+    first = await talk.answered("What is the time?")
+    await called(database, first, "It is noon.")
+    context = talk.context(100_000)
+
+    for _ in range(2):
+        shown = (await context.begin(await talk.say("And now?"))).messages
+        assert "It is noon." in str(shown)
+    assert [turn_id for turn_id, _ in context.made] == [first.id]
+    async with database.transaction() as tx:
+        await remove(tx, tables.steps, tables.steps.c.work_id == first.id)
+    assert "It is noon." not in str((await context.begin(await talk.say("Now?"))).messages)
+
+
+async def called(database: Database, turn: Turn, result: str) -> None:
+    """Store the steps of a turn that made one call."""
+    call = ToolCall("1", "current_time")
+    received = to_json(ToolResults((ToolResult("1", result),)))
+    bodies: list[Json] = [
+        {"received": None, "answer": to_json(Answer("", (call,))), "limit": None, "read": []},
+        {"received": received, "answer": to_json(Answer("Yes.")), "limit": None, "read": []},
+    ]
+    async with database.transaction() as tx:
+        for seq, body in enumerate(bodies):
+            row = {"work_id": turn.id, "seq": seq, "kind": "answer", "body": body}
+            await tx.execute(insert(tables.steps), row | {"created_at": turn.created_at})

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from bot.agent.messages import Answer, ToolCall, ToolResult, ToolResults, UserMessage, to_json
-from bot.conversations.turn_results import CHARACTERS, PERSONAL, calls_of
+from bot.conversations.turn_results import CHARACTERS, PERSONAL, calls_of, for_place
 from bot.values import Json
 from skills.base import Audience, Tool, ToolContext
 
@@ -45,14 +45,14 @@ TURN = rows(
 
 
 def test_calls_and_results_are_restored_without_words_and_notes() -> None:
-    assert calls_of("t", TURN, shown=None) == [
+    assert calls_of("t", TURN) == [
         Answer("", (replace(FETCH, id="t_0_0"), replace(NOTES, id="t_0_1"))),
         ToolResults((replace(FETCHED, call_id="t_0_0"), replace(FOUND, call_id="t_0_1"))),
     ]
 
 
 def test_of_a_tool_for_one_user_neither_arguments_nor_result_are_shown() -> None:
-    answer, results = calls_of("t", TURN, shown=PLACE)
+    answer, results = for_place(calls_of("t", TURN), PLACE)
 
     fetch = replace(FETCH, id="t_0_0")
     assert answer == Answer("", (fetch, ToolCall("t_0_1", "note_search")))
@@ -70,7 +70,7 @@ def test_the_audience_may_depend_on_the_call() -> None:
     turn = rows(step(0, Answer("", (here, linked))), step(1, Answer("Done."), received))
     tools = {"history": place_tool("history", audience_of=audience_of)}
 
-    answer, results = calls_of("t", turn, shown=tools)
+    answer, results = for_place(calls_of("t", turn), tools)
 
     assert answer == Answer("", (replace(here, id="t_0_0"), ToolCall("t_0_1", "history")))
     assert results == ToolResults(
@@ -82,7 +82,7 @@ def test_a_long_result_is_cut() -> None:
     long = ToolResult("a", "x" * 50_000)
     turn = rows(step(0, Answer("", (FETCH,))), step(1, Answer("Done."), ToolResults((long,))))
 
-    _, results = calls_of("t", turn, shown=None)
+    _, results = calls_of("t", turn)
 
     assert isinstance(results, ToolResults)
     assert len(results.results[0].text) < CHARACTERS + 200
@@ -92,7 +92,7 @@ def test_calls_without_results_are_left_out() -> None:
     interrupted = rows(step(0, Answer("", (FETCH,))))
     half = rows(step(0, Answer("", (FETCH, NOTES))), step(1, Answer("No."), ToolResults((FOUND,))))
 
-    assert calls_of("t", interrupted, shown=None) == calls_of("t", half, shown=None) == []
+    assert calls_of("t", interrupted) == calls_of("t", half) == []
 
 
 def test_ids_that_a_provider_uses_again_are_unique_in_the_conversation() -> None:
@@ -107,7 +107,7 @@ def test_ids_that_a_provider_uses_again_are_unique_in_the_conversation() -> None
     made = [
         call.id
         for turn_id in ("t1", "t2")
-        for message in calls_of(turn_id, turn, shown=None)
+        for message in calls_of(turn_id, turn)
         if isinstance(message, Answer)
         for call in message.calls
     ]
@@ -116,4 +116,4 @@ def test_ids_that_a_provider_uses_again_are_unique_in_the_conversation() -> None
 
 
 def test_a_turn_without_calls_adds_nothing() -> None:
-    assert calls_of("t", rows(step(0, Answer("Hello."))), shown=None) == []
+    assert calls_of("t", rows(step(0, Answer("Hello.")))) == []
