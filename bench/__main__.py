@@ -21,11 +21,34 @@ def measure_all(parts: list[str], scale: Scale) -> list[Row]:
     return found
 
 
+def parts_of(text: str) -> list[str]:
+    """Return the parts of a list with commas.
+
+    Raises:
+        ArgumentTypeError: There is no such part.
+    """
+    found = [each.strip() for each in text.split(",")]
+    if unknown := [each for each in found if each not in PARTS]:
+        raise argparse.ArgumentTypeError(f"there is no {unknown[0]!r}, but {', '.join(PARTS)}")
+    return found
+
+
+def chosen_parts(arguments: list[str]) -> list[str]:
+    """Return the parts that these arguments ask for: all of them by default."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "--only",
+        type=parts_of,
+        action="extend",
+        metavar="PART,PART",
+        help=f"measure these alone: {', '.join(PARTS)}; may be repeated",
+    )
+    return parser.parse_args(arguments).only or list(PARTS)
+
+
 def main() -> None:
     """Measure what was asked for and print it."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", choices=list(PARTS), action="append", help="may be repeated")
-    chosen = parser.parse_args().only or list(PARTS)
+    chosen = chosen_parts(sys.argv[1:])
     began = time.monotonic()
     print(machine())
     rows = measure_all(chosen, FULL)

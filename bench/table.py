@@ -16,6 +16,8 @@ class Scale:
     Attributes:
         at_once: Numbers of runs at once for the CPU figures, each with its repetitions.
         postgres: The same for PostgreSQL; empty leaves it out.
+        spread: The same for runs whose starts are spread over time, on both databases.
+        spread_seconds: That time, and what one answer of the model takes then.
         many: Runs that are all going in the memory figure.
         latency_seconds: What one answer of the model takes in that figure.
         going: Runs that are going while others are spawned.
@@ -30,6 +32,8 @@ class Scale:
 
     at_once: dict[int, int]
     postgres: dict[int, int]
+    spread: dict[int, int]
+    spread_seconds: float
     many: int
     latency_seconds: float
     going: int
@@ -44,7 +48,9 @@ class Scale:
 
 FULL = Scale(
     at_once={1: 15, 100: 5, 500: 3},
-    postgres={100: 3},
+    postgres={100: 5},
+    spread={100: 5},
+    spread_seconds=2.0,
     many=1000,
     latency_seconds=0.2,
     going=100,

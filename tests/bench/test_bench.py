@@ -5,11 +5,15 @@ import re
 import pytest
 
 from bench import cpu, idle, memory, statements, times, upkeep, workers
+from bench.__main__ import chosen_parts
+from bench.parts import PARTS
 from bench.table import Row, Scale, rendered
 
 TINY = Scale(
     at_once={2: 1},
     postgres={},
+    spread={2: 2},
+    spread_seconds=0.05,
     many=5,
     latency_seconds=0.05,
     going=2,
@@ -32,6 +36,22 @@ async def test_every_part_measures_something_and_none_of_its_runs_is_lost() -> N
     assert len(found) >= 9
     assert all(re.search(r"\d", row.measured) for row in found)
     assert not any("lost" in row.measured and "none lost" not in row.measured for row in found)
+
+
+async def test_runs_and_the_floor_are_measured_in_turn_and_compared_by_their_median() -> None:
+    [(_, together), (_, spread)] = await cpu.measure([cpu.Load(2, 3), cpu.Load(2, 2, 0.05)])
+
+    assert [len(each) for each in (together.floor, together.aiohttp, together.ours)] == [3, 3, 3]
+    assert [len(each) for each in (spread.floor, spread.aiohttp, spread.ours)] == [2, 0, 2]
+    assert all(ratio > 0 for ratio in (*together.ratios, *spread.ratios))
+    assert cpu.spread_of([3.0, 1.0, 1.5]) == "1.50 (1.00 to 3.00, 3 times)"
+
+
+def test_several_parts_are_named_with_commas_or_one_by_one() -> None:
+    assert chosen_parts(["--only", "cpu, idle", "--only", "start"]) == ["cpu", "idle", "start"]
+    assert chosen_parts([]) == list(PARTS)
+    with pytest.raises(SystemExit):
+        chosen_parts(["--only", "cpu,nothing"])
 
 
 async def test_the_clean_up_that_is_measured_deletes_every_second_message() -> None:
