@@ -13,21 +13,24 @@ import tomllib
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Self
 
 import pytest
 from _pytest.mark.expression import Expression
 from hypothesis import HealthCheck, settings
-from sqlalchemy import NullPool, make_url, text
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy import make_url
 
 from bot.values import Identity
 from db.database import Database, DatabaseSettings
 from migrations.run import upgrade
+from tests import dialects
 from tests.fakes.clock import FakeClock
 
+# What is imported and collected stays: to look for garbage in it takes a fifth of that time.
+gc.disable()
 settings.register_profile(
     "retinue",
     deadline=None,
@@ -36,6 +39,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.load_profile("retinue")
+dialects.share()
 
 TEMPLATE = "retinue_template"
 #: Memory that is a folder: a database is copied there in a fraction of the time.
@@ -94,6 +98,7 @@ def pytest_collection_finish() -> None:
     """Keep what was imported and collected out of each later look of the garbage collector."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _uses_postgres(item: pytest.Item) -> bool:
@@ -132,7 +137,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def _refuse_processes(event: str, _: object) -> None:
-    if event in STARTS and _alone:
+    if _alone and event in STARTS:
         raise RuntimeError(
             f"{_alone[0]} starts a process: mark it with `processes`, or name it in "
             "tests/marks.toml."
@@ -140,6 +145,48 @@ def _refuse_processes(event: str, _: object) -> None:
 
 
 sys.addaudithook(_refuse_processes)
+
+
+@cache
+def _has_memory() -> bool:
+    return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_NEEDED
+
+
+class _Databases:
+    """Makes and removes databases of a PostgreSQL server, on one connection."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+
+    def __enter__(self) -> Self:
+        import psycopg
+
+        url = make_url(self._server).set(drivername="postgresql")
+        plain = url.render_as_string(hide_password=False)
+        self._connection = psycopg.connect(plain, autocommit=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def execute(self, statement: str) -> None:
+        self._connection.execute(statement.encode())
+
+    def create(self, name: str, *, like: str) -> None:
+        # The server's own idea of letters: the same on every machine, whatever its locale.
+        locale = "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8'"
+        # Without a disk, to copy files is quicker than to log every page of them.
+        strategy = "STRATEGY FILE_COPY" if _has_memory() else ""
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {like} {locale} {strategy}")
+
+    @contextmanager
+    def new(self, *, like: str) -> Iterator[str]:
+        name = f"test_{uuid.uuid4().hex}"
+        self.create(name, like=like)
+        try:
+            yield _with_name(self._server, name)
+        finally:
+            self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture
@@ -181,11 +228,17 @@ def postgres_server() -> Iterator[str]:
     server = get_server(data, cleanup_mode="stop")
     try:
         url = server.get_uri()
-        _wait_for(_prepare_server(url))
+        _prepare_server(url)
         yield url
     finally:
         server.cleanup()
         shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres_databases(postgres_server: str) -> Iterator[_Databases]:
+    with _Databases(postgres_server) as databases:
+        yield databases
 
 
 @pytest.fixture
@@ -202,15 +255,15 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def postgres_url(postgres_server: str) -> AsyncIterator[str]:
-    async with _postgres_database(postgres_server, like=TEMPLATE) as url:
+def postgres_url(postgres_databases: _Databases) -> Iterator[str]:
+    with postgres_databases.new(like=TEMPLATE) as url:
         yield url
 
 
 @pytest.fixture
-async def empty_postgres_url(postgres_server: str) -> AsyncIterator[str]:
+def empty_postgres_url(postgres_databases: _Databases) -> Iterator[str]:
     """A PostgreSQL database without any table."""
-    async with _postgres_database(postgres_server, like="template0") as url:
+    with postgres_databases.new(like="template0") as url:
         yield url
 
 
@@ -233,11 +286,6 @@ async def database(database_settings: DatabaseSettings) -> AsyncIterator[Databas
         assert opened.connections_in_use() == 0, "A connection was not given back."
 
 
-@cache
-def _has_memory() -> bool:
-    return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_NEEDED
-
-
 def _remove_abandoned() -> None:
     """Give back the memory of test processes that were killed."""
     for folder in MEMORY.glob(f"{SERVER}*-*"):
@@ -246,14 +294,14 @@ def _remove_abandoned() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _prepare_server(server: str) -> None:
-    async with _administration(server) as connection:
+def _prepare_server(server: str) -> None:
+    with _Databases(server) as databases:
         for setting in ("fsync", "synchronous_commit", "full_page_writes", "autovacuum"):
-            await connection.execute(text(f"ALTER SYSTEM SET {setting} = off"))
-        await connection.execute(text("SELECT pg_reload_conf()"))
-        await _create(connection, TEMPLATE, like="template0")
-    await upgrade(_with_name(server, TEMPLATE))
-    await asyncio.to_thread(_make_engine_tables, _with_name(server, TEMPLATE))
+            databases.execute(f"ALTER SYSTEM SET {setting} = off")
+        databases.execute("SELECT pg_reload_conf()")
+        databases.create(TEMPLATE, like="template0")
+    _wait_for(upgrade(_with_name(server, TEMPLATE)))
+    _make_engine_tables(_with_name(server, TEMPLATE))
 
 
 def _make_engine_tables(url: str) -> None:
@@ -261,35 +309,6 @@ def _make_engine_tables(url: str) -> None:
     from dbos import DBOS
 
     DBOS.migrate(url.replace("+asyncpg", ""))
-
-
-@asynccontextmanager
-async def _postgres_database(server: str, *, like: str) -> AsyncIterator[str]:
-    name = f"test_{uuid.uuid4().hex}"
-    async with _administration(server) as connection:
-        await _create(connection, name, like=like)
-    try:
-        yield _with_name(server, name)
-    finally:
-        async with _administration(server) as connection:
-            await connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-
-
-async def _create(connection: AsyncConnection, name: str, *, like: str) -> None:
-    # The server's own idea of letters: the same on every machine, whatever its locale.
-    locale = "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8'"
-    # Without a disk, to copy files is quicker than to log every page of them.
-    strategy = "STRATEGY FILE_COPY" if _has_memory() else ""
-    await connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {like} {locale} {strategy}"))
-
-
-@asynccontextmanager
-async def _administration(server: str) -> AsyncIterator[AsyncConnection]:
-    url = make_url(server).set(drivername="postgresql+asyncpg")
-    engine = create_async_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
-    async with engine.connect() as connection:
-        yield connection
-    await engine.dispose()
 
 
 def _with_name(url: str, name: str) -> str:
