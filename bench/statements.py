@@ -1,9 +1,9 @@
 """Counts the SQL statements of a run and of a message, on an idle bot with SQLite."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event
 
 from bench.server import CALLS
 from bench.stage import open_server, open_stage
@@ -23,16 +23,26 @@ class Counter:
         """Count one."""
         self.statements += 1
 
+    def count_begin(self, connection: Connection) -> None:
+        """Count the begin of a transaction of the bot."""
+        self.statements += connection.dialect.is_async
+
 
 @contextmanager
 def counting() -> Iterator[Counter]:
     """Count the statements of all databases during the block."""
     counter = Counter()
-    event.listen(Engine, "before_cursor_execute", counter.count)
+    listeners: dict[str, Callable[..., None]] = {
+        "before_cursor_execute": counter.count,
+        "begin": counter.count_begin,
+    }
+    for name, listener in listeners.items():
+        event.listen(Engine, name, listener)
     try:
         yield counter
     finally:
-        event.remove(Engine, "before_cursor_execute", counter.count)
+        for name, listener in listeners.items():
+            event.remove(Engine, name, listener)
 
 
 async def rows(scale: Scale) -> list[Row]:

@@ -1,16 +1,17 @@
 """Queries on the history of a conversation: what a turn reads of it, in order."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, func, select
+from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, case, func, select
 
 from db.conversations import MESSAGES, StoredMessage
 from db.database import Transaction
 from db.rows import RowMapper, change, insert_new
 from db.tables import files, messages, steps, turns
+from db.turns import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,9 @@ class HistoryMessage(StoredMessage):
 
     has_files: bool = False
     steps: int = 0
+
+
+_HERE: BindParameter[str] = bindparam("b_conversation")
 
 
 def _mapper(place_id: ColumnElement[str]) -> RowMapper[HistoryMessage]:
@@ -42,7 +46,7 @@ def _newest(of: RowMapper[HistoryMessage], *conditions: ColumnElement[bool]) -> 
     """Return the statement for the newest messages of a conversation that meet conditions."""
     return (
         of.query.outerjoin(turns, turns.c.id == messages.c.turn_id)
-        .where(messages.c.conversation_id == bindparam("b_conversation"), *conditions)
+        .where(messages.c.conversation_id == _HERE, *conditions)
         .order_by(messages.c.id.desc())
         .limit(bindparam("b_limit"))
     )
@@ -58,6 +62,17 @@ _READ_SHARED = _newest(
     _SHARED.others["sort_id"] <= _UNTIL,
     messages.c.turn_id.is_distinct_from(bindparam("b_turn")),
 )
+
+#: Above the ids of all messages.
+_END = "~"
+_SEEN = select(
+    func.max(turns.c.seen_id).label("read"),
+    func.count(case((turns.c.status == "queued", 1))).label("waiting"),
+    select(func.max(messages.c.id))
+    .where(messages.c.conversation_id == _HERE)
+    .scalar_subquery()
+    .label("newest"),
+).where(turns.c.conversation_id == _HERE)
 
 
 async def personal(
@@ -159,20 +174,29 @@ async def first_to_answer(tx: Transaction, conversation_id: str, turn_id: str) -
     return found or ""
 
 
-async def newest_to_read(tx: Transaction, conversation_id: str, message_id: str) -> str:
-    """Return the id of the newest message that the turn of a message may read.
+async def see(tx: Transaction, turn: Turn) -> Turn:
+    """Return a turn of a shared conversation with the newest message that it may read.
 
     What earlier turns have read is read too, and what follows, up to the first message that waits
-    for a turn of its own.
+    for a turn of its own. A later attempt reads no more than the first.
     """
-    here = turns.c.conversation_id == conversation_id
+    if turn.seen_id:
+        return turn
+    row = (await tx.execute(_SEEN, {"b_conversation": turn.conversation_id})).one()
     # Turns begin in another order than their messages came in, since users take turns.
-    read_before = await tx.scalar(select(func.max(turns.c.seen_id)).where(here))
-    known = max(message_id, read_before or "")
-    waiting = select(func.min(turns.c.message_id)).where(
-        here, turns.c.status == "queued", turns.c.message_id > known
-    )
-    newest = select(func.max(messages.c.id)).where(messages.c.conversation_id == conversation_id)
-    if (first := await tx.scalar(waiting)) is not None:
-        newest = newest.where(messages.c.id < first)
-    return max(known, await tx.scalar(newest) or "")
+    known = max(turn.message_id, row.read or "")
+    newest = row.newest
+    if row.waiting:
+        first = select(func.min(turns.c.message_id)).where(
+            turns.c.conversation_id == turn.conversation_id,
+            turns.c.status == "queued",
+            turns.c.message_id > known,
+        )
+        here = messages.c.conversation_id == turn.conversation_id
+        before = func.coalesce(first.scalar_subquery(), _END)
+        newest = await tx.scalar(
+            select(func.max(messages.c.id)).where(here, messages.c.id < before)
+        )
+    seen = max(known, newest or "")
+    await change(tx, turns, turns.c.id == turn.id, seen_id=seen)
+    return replace(turn, seen_id=seen)

@@ -263,51 +263,47 @@ _INSERT = insert(steps)
 
 # Executed with the columns to set, beside the id.
 _UPDATE_RUN = update(subagent_runs).where(subagent_runs.c.id == bindparam("b_id")).values(crashes=0)
-_UPDATE_TURN = update(turns).where(turns.c.id == bindparam("b_id")).values(crashes=0)
+_UPDATE_TURN = (
+    update(turns)
+    .where(
+        turns.c.id == bindparam("b_id"),
+        turns.c.attempt == bindparam("b_attempt"),
+        turns.c.status == "running",
+    )
+    .values(crashes=0)
+)
 _READ = update(run_messages).where(run_messages.c.id == bindparam("b_id"))
 
-_ATTEMPTS = {
-    "runs": select(subagent_runs.c.id, subagent_runs.c.attempt)
+_ATTEMPTS = (
+    select(subagent_runs.c.id, subagent_runs.c.attempt)
     .where(
         subagent_runs.c.id.in_(bindparam("ids", expanding=True)),
         subagent_runs.c.status.in_(UNFINISHED),
     )
     .order_by(subagent_runs.c.id)
-    .with_for_update(),
-    "turns": select(turns.c.id, turns.c.attempt)
-    .where(turns.c.id.in_(bindparam("ids", expanding=True)), turns.c.status == "running")
-    .order_by(turns.c.id)
-    .with_for_update(),
-}
+    .with_for_update()
+)
 
 
 async def _store(tx: Transaction, batch: Sequence[Step]) -> list[bool]:
     """Store the steps whose attempts have the work; return for each step if its attempt has it."""
-    owned: set[tuple[str, int]] = set()
-    for table, query in _ATTEMPTS.items():
-        ids = [step.work_id for step in batch if step.table == table]
-        if ids:
-            owned |= {(row.id, row.attempt) for row in await tx.execute(query, {"ids": ids})}
+    owned = await _update_turns(tx, [step for step in batch if step.table == "turns"])
+    if ids := [step.work_id for step in batch if step.table == "runs"]:
+        owned |= {(row.id, row.attempt) for row in await tx.execute(_ATTEMPTS, {"ids": ids})}
     mine = [step for step in batch if (step.work_id, step.attempt) in owned]
-    rows: list[Json] = []
-    of_runs: list[Json] = []
-    of_turns: list[Json] = []
-    for step in mine:
-        rows.append(_row(step.work_id, step.seq, step.kind, step.body, step.now))
-        counts = {"b_id": step.work_id, **step.counts}
-        if step.table == "turns":
-            counts.pop("discounted_tokens", None)
-            of_turns.append(counts)
-            continue
-        of_runs.append(
-            counts
-            | {
-                "reserved_tokens": step.reserved_tokens,
-                "tool_call_count": step.tool_calls,
-                "seconds_used": step.seconds_used,
-                "updated_at": step.now,
-            }
-        )
+    rows = [_row(step.work_id, step.seq, step.kind, step.body, step.now) for step in mine]
+    of_runs = [
+        {
+            **step.counts,
+            "b_id": step.work_id,
+            "reserved_tokens": step.reserved_tokens,
+            "tool_call_count": step.tool_calls,
+            "seconds_used": step.seconds_used,
+            "updated_at": step.now,
+        }
+        for step in mine
+        if step.table == "runs"
+    ]
     read: list[Json] = []
     for step in mine:
         if step.table == "turns" and step.read:
@@ -318,12 +314,19 @@ async def _store(tx: Transaction, batch: Sequence[Step]) -> list[bool]:
         common = {"work_id": step.work_id, "created_at": step.now}
         for digest, data in step.media.items():
             await insert_new(tx, step_media, {**common, "digest": digest, "data": data})
-    for statement, values in (
-        (_INSERT, rows),
-        (_UPDATE_RUN, of_runs),
-        (_UPDATE_TURN, of_turns),
-        (_READ, read),
-    ):
+    for statement, values in ((_INSERT, rows), (_UPDATE_RUN, of_runs), (_READ, read)):
         if values:
             await tx.execute(statement, values)
     return [(step.work_id, step.attempt) in owned for step in batch]
+
+
+async def _update_turns(tx: Transaction, batch: Sequence[Step]) -> set[tuple[str, int]]:
+    """Store the counts of turns; return the attempts that have their turn."""
+    owned: set[tuple[str, int]] = set()
+    # In the order of their ids, in which other transactions lock them.
+    for step in sorted(batch, key=lambda step: step.work_id):
+        counts = {**step.counts, "b_id": step.work_id, "b_attempt": step.attempt}
+        counts.pop("discounted_tokens", None)
+        if (await tx.execute(_UPDATE_TURN, counts)).rowcount:
+            owned.add((step.work_id, step.attempt))
+    return owned

@@ -28,6 +28,7 @@ class Turn:
         number: The number of the user among the participants of a shared conversation; else 0.
         seen_id: The newest message that the turn has read, of a shared conversation; empty before
             its first attempt.
+        looked_at: When the messages above the first mention were read; `None` before.
         sent_at: When its message was sent, if that was before the bot received it.
         input_tokens: Input tokens that earlier attempts were charged, those of the cache included.
         cached_tokens: Those of them that were read from a cache.
@@ -52,6 +53,7 @@ class Turn:
     model: str
     shared: bool = False
     number: int = 0
+    looked_at: datetime | None = None
     seen_id: str = ""
     input_tokens: int = 0
     cached_tokens: int = 0
@@ -66,6 +68,7 @@ _TURNS = RowMapper(
         "user_name": users.c.name,
         "model": func.coalesce(participants.c.model, conversations.c.model),
         "shared": conversations.c.shared,
+        "looked_at": conversations.c.looked_at,
         "number": func.coalesce(participants.c.number, 0),
     },
     convert={"role": Role},
@@ -150,11 +153,6 @@ async def join(tx: Transaction, turn_id: str, message_id: str, place: Place) -> 
     """Let a waiting turn answer a further message of its user; `False` if it has begun."""
     this = (turns.c.id == turn_id, turns.c.status == "queued")
     return await change(tx, turns, *this, message_id=message_id, place_message=place.message)
-
-
-async def see(tx: Transaction, turn_id: str, message_id: str) -> None:
-    """Store the newest message that a turn has read."""
-    await change(tx, turns, turns.c.id == turn_id, seen_id=message_id)
 
 
 async def claim_next(tx: Transaction, conversation_id: str, now: datetime) -> str | None:

@@ -49,11 +49,8 @@ class ThreadReader:
             conversation tries again.
         """
         outlet = self.outlets.get(turn.place.platform)
-        if outlet is None or not self.settings().reads_above:
+        if outlet is None or turn.looked_at is not None or not self.settings().reads_above:
             return ""
-        async with self.database.snapshot() as tx:
-            if await conversations.looked_at(tx, turn.conversation_id) is not None:
-                return ""
         place, said_at = replace(turn.place, message=""), turn.sent_at or turn.created_at
         begins = turn.place.thread in {"", turn.place.message}
         if begins:

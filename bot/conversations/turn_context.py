@@ -33,7 +33,6 @@ from db import (
     steps,
     todos,
     turn_context,
-    turns,
 )
 from db import files as stored_files
 from db.conversations import StoredMessage
@@ -115,8 +114,6 @@ class TurnContext:
         """
         away = () if turn.kind == "summary" else tuple(await self.servers_away())
         unread = "" if is_private(turn.place) else await self.reader.read(turn)
-        if turn.shared:
-            turn = await self._seen(turn)
         spent: Usage | None = None
         while True:
             state = await self._state(turn)
@@ -293,18 +290,6 @@ class TurnContext:
         name = escape_for_model(one_line(turn.user_name, 60))
         overheard = OVERHEARD if any(item.author_number for item in state.past) else ""
         return " ".join(filter(None, (time, f"You are talking with {name}.", overheard, unread)))
-
-    async def _seen(self, turn: Turn) -> Turn:
-        """Return a turn of a shared conversation with the newest message that it reads.
-
-        A later attempt reads no more than the first.
-        """
-        if turn.seen_id:
-            return turn
-        async with self.database.transaction() as tx:
-            seen = await history.newest_to_read(tx, turn.conversation_id, turn.message_id)
-            await turns.see(tx, turn.id, seen)
-        return replace(turn, seen_id=seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ from bot.subagents.run_factory import opaque
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
 from bot.values import Clock, Live, RunStatus
-from db import batches, conversations, outbox, pauses, tool_choices, turns
+from db import batches, conversations, history, outbox, pauses, tool_choices, turn_inbox, turns
 from db.database import Database, is_connection_trouble, patiently
 from db.steps import StepWriter
 from db.turns import Turn
@@ -101,6 +101,8 @@ class Turns:
                     waits = turn is None and await self.restarts.must_wait(tx, turn_id)
                     if turn is None and not waits:
                         turn = await begin(tx)
+                    if turn is not None and turn.shared:
+                        turn = await history.see(tx, turn)
                 if waits:
                     await self.restarts.wait(turn_id)
             if turn is not None:
@@ -308,15 +310,16 @@ class Turns:
             delivery = await reply.finish(told, failed=status == "failed")
             self.notices.answered(turn.place)
         refused = result is not None and result.refused
-        due = await patiently(
+        due, waits = await patiently(
             partial(self._end, turn, reply, text, delivery, status=status, refused=refused)
         )
         for key in due:
             self.events.publish(AnnouncementDue(key=key))
         took, platform = (self.now() - turn.created_at).total_seconds(), turn.place.platform
         self.events.publish(TurnEnded(platform=platform, outcome=status, seconds=took))
-        # In any case: a first try may have been committed although the connection failed.
-        self.events.publish(TurnWaiting(conversation_id=turn.conversation_id, platform=platform))
+        if waits:
+            waiting = TurnWaiting(conversation_id=turn.conversation_id, platform=platform)
+            self.events.publish(waiting)
         if result is not None:
             self.outages.notified(turn.conversation_id, reply.away)
 
@@ -329,7 +332,7 @@ class Turns:
         *,
         status: str,
         refused: bool,
-    ) -> list[str]:
+    ) -> tuple[list[str], bool]:
         """Store the reply and free the conversation in one transaction.
 
         A summary releases the held announcements, with its text if the main agent wrote any.
@@ -344,14 +347,17 @@ class Turns:
 
         Returns:
             The keys of the announcements to deliver: those released, or the one that delivers a
-            reply that did not arrive.
+            reply that did not arrive. And True if a further turn may wait for this end.
         """
         now, counts, model = self.now(), reply.counts(turn), reply.progress.model
         async with self.database.transaction() as tx:
             if not await turns.end(
                 tx, turn, status=status, now=now, counts=counts, answering_model=model
             ):
-                return []
+                # A first try may have been committed although the connection failed.
+                return [], True
+            # In a statement of its own, which sees what was committed while the last one waited.
+            waits = await turn_inbox.has_waiting(tx, turn.conversation_id)
             used = uses_of(reply.progress.answers)
             if used and delivery is not None:
                 await tool_choices.count(tx, key_of(turn.place), used, day_of(now))
@@ -360,7 +366,7 @@ class Turns:
             if delivery is None:
                 keys = await outbox.release_held(tx, turn.message_id, text or None, now)
                 if not (text and keys):
-                    return keys
+                    return keys, waits
             await conversations.say(
                 tx,
                 turn.conversation_id,
@@ -373,7 +379,7 @@ class Turns:
                 foreign=delivery is None or reply.progress.foreign,
             )
             if delivery is None or delivery is DeliveryStatus.DELIVERED:
-                return keys
+                return keys, waits
             asked = one_line(await conversations.text_of(tx, turn.message_id), 60)
             item = outbox.NewOutboxEntry(
                 key=turn.id,
@@ -385,7 +391,7 @@ class Turns:
                 maybe_repeated=delivery is DeliveryStatus.UNKNOWN,
             )
             await outbox.put(tx, item, now)
-            return [*keys, turn.id]
+            return [*keys, turn.id], waits
 
     async def _release(self, turn: Turn, reply: TurnReply) -> None:
         """Release the turn to another process, since this process drains."""

@@ -274,7 +274,7 @@ async def test_a_shared_history_places_an_answer_behind_what_its_turn_had_read(
     async with database.transaction() as tx:
         turn = await turns.get(tx, turn_id)
         assert turn is not None
-        await turns.see(tx, turn_id, turn.message_id)
+        await history.see(tx, turn)
     await said(database, conversation, "user", "meanwhile")
     async with database.transaction() as tx:
         await conversations.say(
@@ -299,10 +299,10 @@ async def test_a_turn_reads_on_up_to_the_first_message_that_waits_for_a_turn(
     await stored.turn(bob, conversation, "waits")
     await said(database, conversation, "user", "later")
 
-    async with database.snapshot() as tx:
+    async with database.transaction() as tx:
         turn = await turns.get(tx, turn_id)
         assert turn is not None
-        assert await history.newest_to_read(tx, conversation, turn.message_id) == heard
+        assert (await history.see(tx, turn)).seen_id == heard
 
 
 async def test_each_user_of_a_shared_conversation_chooses_a_model(

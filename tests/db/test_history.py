@@ -68,8 +68,7 @@ async def begin(database: Database, turn_id: str) -> str:
     async with database.transaction() as tx:
         turn = await turns.get(tx, turn_id)
         assert turn is not None
-        seen = await history.newest_to_read(tx, turn.conversation_id, turn.message_id)
-        await turns.see(tx, turn_id, seen)
+        seen = (await history.see(tx, turn)).seen_id
         await change(tx, tables.turns, tables.turns.c.id == turn_id, status="done")
     return seen
 

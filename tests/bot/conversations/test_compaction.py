@@ -105,8 +105,7 @@ class Thread:
         async with self.database.transaction() as tx:
             turn = await turns.get(tx, turn_id)
             assert turn is not None
-            seen = await history.newest_to_read(tx, self.conversation, turn.message_id)
-            await turns.see(tx, turn_id, seen)
+            await history.see(tx, turn)
             await change(tx, tables.turns, tables.turns.c.id == turn_id, status="done")
             await conversations.say(
                 tx,

@@ -11,7 +11,7 @@ from bot.conversations.thread_reader import ThreadReader
 from bot.errors import DeliveryError
 from bot.platforms.messages import Attachment, PastMessage, Quoted
 from bot.values import ConversationMode, Identity, Place
-from db import conversations, history
+from db import conversations, history, turns
 from db.conversations import StoredMessage
 from db.database import Database
 from db.turns import Turn
@@ -96,8 +96,11 @@ async def test_it_is_read_once(thread: Thread) -> None:
     turn = await thread.turn()
     await thread.read(turn)
     thread.above("later")
+    async with thread.database.snapshot() as tx:
+        later = await turns.get(tx, turn.id)
+    assert later is not None
 
-    await thread.read(turn)
+    await thread.read(later)
 
     assert [each.text for each in await thread.known(turn)] == ["first"]
 

@@ -144,7 +144,21 @@ async def test_a_reply_is_sent_and_stored_and_the_conversation_is_free(worker: W
     assert worker.outlet.texts() == ["Four sheep."]
     assert await worker.stored() == [("user", "How many sheep?"), ("assistant", "Four sheep.")]
     assert await worker.status(turn_id) == "done"
-    assert (worker.due, len(worker.waiting)) == ([], 1)
+    assert (worker.due, worker.waiting) == ([], [])
+
+
+async def test_the_end_of_a_turn_starts_the_next_one_that_waits(
+    worker: Worker, alice: Identity
+) -> None:
+    turn_id = await worker.asked()
+    stored = Stored(worker.database, worker.clock)
+    conversation_id = await stored.conversation(alice)
+    await stored.turn(alice, conversation_id, "And goats?")
+    worker.model = ScriptedModel(says("Four sheep."))
+
+    await worker.turns.work(turn_id)
+
+    assert worker.waiting == [conversation_id]
 
 
 async def test_a_reply_that_is_not_delivered_goes_to_the_outbox(worker: Worker) -> None:
@@ -180,12 +194,15 @@ async def test_a_stopped_turn_ends_with_its_text_so_far(worker: Worker) -> None:
     working = asyncio.ensure_future(worker.turns.work(turn_id))
     await hanging.asked.wait()
 
+    stored = Stored(worker.database, worker.clock)
+    conversation_id = await stored.conversation(worker.user)
+    next_id = await stored.turn(worker.user, conversation_id)
     worker.turns.active.stop(turn_id)
     await working
 
     assert worker.outlet.texts() == [f"Four she\n\n{STOPPED}"]
     assert await worker.status(turn_id) == "stopped"
-    assert len(worker.waiting) == 1
+    assert await stored.claim_turn(conversation_id) == next_id
 
 
 async def test_a_draining_process_leaves_its_turn_to_the_next(worker: Worker) -> None:
