@@ -8,6 +8,10 @@ UV ?= $(shell command -v uv || echo $(BIN)/uv)
 COMPILE := $(UV) pip compile pyproject.toml --extra calendar --quiet --python-version 3.11 --universal \
 	--generate-hashes --no-emit-index-url --no-header --no-annotate
 
+# Libraries that `make bench-peers` compares with, each in an environment of its own.
+PEERS := langgraph pydantic-ai openai-agents
+PEER_ENVIRONMENTS := build/peers
+
 # Options for the program that a target starts: make chat ARGS="--as alice"
 ARGS ?=
 # An MCP server from npm, for one test.
@@ -28,7 +32,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help chat test test-fast test-slow test-long migrations lint format bench measures mutants soak reference pythons requirements hooks clean
+.PHONY: help chat test test-fast test-slow test-long migrations lint format bench bench-peers peer-pins measures mutants soak reference pythons requirements hooks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +73,15 @@ format: $(VENV)/.installed-dev ## Format the code and mend what can be mended by
 bench: $(VENV)/.installed-dev ## Measure speed and memory, and print a table
 	$(BIN)/python -m bench $(ARGS)
 
+bench-peers: $(VENV)/.installed-dev $(PEERS:%=$(PEER_ENVIRONMENTS)/%/.installed) ## Compare with other libraries
+	$(BIN)/python -m bench.peers $(ARGS)
+
+peer-pins: $(VENV)/.installed ## Pin these libraries anew, as their .in files have them
+	@test -x "$(UV)" || $(PIP) install --quiet uv
+	for peer in $(PEERS); do $(UV) pip compile bench/peers/$$peer.in --quiet --python-version 3.11 --universal \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate $(ARGS) \
+		--output-file bench/peers/$$peer.txt || exit 1; done
+
 measures: $(VENV)/.installed-dev ## Print the measures of the source code (ARGS=--list: with names)
 	$(BIN)/python -m bench.measures $(ARGS)
 	$(BIN)/python -m bench.path
@@ -96,7 +109,7 @@ hooks: $(VENV)/.installed-dev ## Run the checks before every commit
 	$(BIN)/pre-commit install
 
 clean: ## Remove the environment and the caches; data/ stays
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEER_ENVIRONMENTS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The pins are all that is needed (--no-deps): one library that a dependency asks for is left out on
@@ -112,6 +125,12 @@ $(VENV)/.installed-dev: requirements-dev.txt | $(BIN)/python
 	@echo "Installing what the bot and its tests need into $(VENV): once, for up to two minutes."
 	@$(PIP) install --quiet --no-deps --require-hashes --requirement requirements-dev.txt
 	@touch $@ $(VENV)/.installed
+
+$(PEER_ENVIRONMENTS)/%/.installed: bench/peers/%.txt | $(BIN)/python
+	@echo "Installing $* into $(@D): once, for up to a minute."
+	@rm -rf $(@D) && $(BIN)/python -m venv $(@D)
+	@$(@D)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --require-hashes --requirement $<
+	@touch $@
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null 2>&1 || { \

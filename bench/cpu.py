@@ -5,40 +5,16 @@ import gc
 import os
 import statistics
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench import floor, postgres
+from bench import postgres
+from bench.beside import Batch, Load, open_process, written
 from bench.server import CALLS
 from bench.stage import RUNS_PER_PERSON, Server, Stage, open_server, open_stage
 from bench.table import Row, Scale
-from bot.values import Json
 
 WARM_UP = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """How runs are started.
-
-    Attributes:
-        count: Their number.
-        repetitions: How often all of them are, by each kind in turn.
-        seconds: The starts are spread over this time, which is also the latency of the model;
-            without it they are together, and no model call is answered before all are made.
-    """
-
-    count: int
-    repetitions: int
-    seconds: float = 0.0
-
-    def __str__(self) -> str:
-        if not self.seconds:
-            return f"{self.count} at once"
-        return f"{self.count} started over {self.seconds:g} s, {self.seconds:g} s model latency"
-
-
 #: The ratios to reach by database, number of runs, and whether their starts are spread.
 REACH = {
     ("SQLite", 1, False): 2.5,
@@ -50,44 +26,25 @@ REACH = {
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """Milliseconds of CPU per model call, all threads of the process.
-
-    Attributes:
-        spawning: The part until every run waits for its first answer.
-    """
-
-    whole: float
-    spawning: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Compared:
-    """The costs of the same runs in each repetition.
+    """Milliseconds of CPU per model call of the same runs, for each repetition.
 
     Attributes:
-        floor: As a bare loop on the SDK's own transport.
-        aiohttp: As a bare loop on the transport of the bot; not measured when starts are spread.
-        ours: As durable runs.
+        floor: Of a bare loop on the SDK's own transport.
+        aiohttp: Of a bare loop on the transport of the bot; not measured when starts are spread.
+        ours: Of durable runs, all threads of the process.
         busy: The load of the machine before and after.
     """
 
-    floor: Sequence[Cost]
-    aiohttp: Sequence[Cost]
-    ours: Sequence[Cost]
+    floor: Sequence[float]
+    aiohttp: Sequence[float]
+    ours: Sequence[float]
     busy: tuple[float, float]
 
-    @property
-    def ratios(self) -> list[float]:
-        """How many times the floor ours is, in each repetition."""
-        return _ratios(self.ours, self.floor)
 
-
-def _ratios(ours: Sequence[Cost], floor: Sequence[Cost]) -> list[float]:
-    return [each.whole / other.whole for each, other in zip(ours, floor, strict=True)]
-
-
-Kind = Callable[[Load], Awaitable[Cost]]
+def ratios_of(these: Sequence[float], others: Sequence[float]) -> list[float]:
+    """Return the ratio of two measures in each repetition."""
+    return [each / other for each, other in zip(these, others, strict=True)]
 
 
 async def rows(scale: Scale) -> list[Row]:
@@ -110,18 +67,17 @@ async def _rows(database: str, loads: Sequence[Load], url: str = "") -> list[Row
 
 def _row(database: str, load: Load, found: Compared) -> Row:
     reach = REACH.get((database, load.count, bool(load.seconds)))
-    ours, bare = _median(found.ours), _median(found.floor)
-    held = "" if load.seconds else f" ({ours.spawning:.2f} until the first call)"
+    ours, bare = statistics.median(found.ours), statistics.median(found.floor)
     aiohttp = ""
     if found.aiohttp:
-        ratio = statistics.median(_ratios(found.ours, found.aiohttp))
-        aiohttp = f"; {ratio:.2f} of the loop on aiohttp, {_median(found.aiohttp).whole:.2f} ms"
+        ratio = statistics.median(ratios_of(found.ours, found.aiohttp))
+        aiohttp = f"; {ratio:.2f} of the loop on aiohttp, {statistics.median(found.aiohttp):.2f}"
     before, after = found.busy
-    each = f"{ours.whole:.2f} ms{held}, the loop {bare.whole:.2f}{aiohttp}"
     return Row(
         f"CPU per model call of a durable run ÷ SDK loop, {load}, {database}",
         f"≤ {reach}" if reach else "report",
-        f"{spread_of(found.ratios)}: {each}; load {before:.1f} to {after:.1f}",
+        f"{spread_of(ratios_of(found.ours, found.floor))}: {ours:.2f} ms, the loop {bare:.2f}"
+        f"{aiohttp}; load {before:.1f} to {after:.1f}",
         "`make bench-peers`" if reach else "",
     )
 
@@ -138,92 +94,58 @@ async def measure(loads: Sequence[Load], database_url: str = "") -> list[tuple[L
     async with (
         open_server() as server,
         open_stage(server, database_url, people=most // RUNS_PER_PERSON + 1) as stage,
-        _kinds(stage, server) as kinds,
     ):
-        for kind in kinds:
-            await kind(Load(WARM_UP, 1))
-        return [(load, await _compared(server, kinds, load)) for load in loads]
 
-
-@asynccontextmanager
-async def _kinds(stage: Stage, server: Server) -> AsyncIterator[tuple[Kind, Kind, Kind]]:
-    default = floor.open_client(server, aiohttp=False)
-    aiohttp = floor.open_client(server, aiohttp=True)
-    async with default, aiohttp:
-
-        async def ours(load: Load) -> Cost:
-            return await _ours(stage, server, load)
+        async def ours(load: Load) -> float:
+            return await measure_ours(stage, server, load)
 
         # What a run of ours sends, the bare loop sends too.
         await ours(Load(1, 1))
-        sent = await server.newest()
+        with written(await server.newest()) as sent:
+            async with (
+                open_process("bench.floor", server, sent) as bare,
+                open_process("bench.floor", server, sent, "--aiohttp") as aiohttp,
+            ):
+                for kind in (bare, aiohttp, ours):
+                    await kind(Load(WARM_UP, 1))
+                return [
+                    (load, await _compared(server, (bare, aiohttp, ours), load)) for load in loads
+                ]
 
-        async def bare(load: Load) -> Cost:
-            return await _bare(default, server, load, sent)
 
-        async def bare_aiohttp(load: Load) -> Cost:
-            return await _bare(aiohttp, server, load, sent)
-
-        yield bare, bare_aiohttp, ours
-
-
-async def _compared(server: Server, kinds: tuple[Kind, Kind, Kind], load: Load) -> Compared:
+async def _compared(server: Server, kinds: tuple[Batch, Batch, Batch], load: Load) -> Compared:
     """Measure all kinds in turn, so that what else the machine does falls on all alike."""
-    bare, bare_aiohttp, ours = kinds
     before = os.getloadavg()[0]
-    found: tuple[list[Cost], list[Cost], list[Cost]] = ([], [], [])
+    bare: list[float] = []
+    aiohttp: list[float] = []
+    ours: list[float] = []
     await server.latency(load.seconds)
     for _ in range(load.repetitions):
-        for kind, costs in zip((bare, bare_aiohttp, ours), found, strict=True):
-            if kind is bare_aiohttp and load.seconds:
-                continue
-            gc.collect()
-            costs.append(await kind(load))
+        for kind, costs in zip(kinds, (bare, aiohttp, ours), strict=True):
+            if not (costs is aiohttp and load.seconds):
+                costs.append(await kind(load))
     await server.latency(0)
-    return Compared(*found, (before, os.getloadavg()[0]))
+    return Compared(bare, aiohttp, ours, (before, os.getloadavg()[0]))
 
 
-def _median(costs: Sequence[Cost]) -> Cost:
-    return Cost(
-        statistics.median(cost.whole for cost in costs),
-        statistics.median(cost.spawning for cost in costs),
-    )
-
-
-async def _bare(client: floor.Client, server: Server, load: Load, sent: Json) -> Cost:
-    start = time.process_time()
-    if load.seconds:
-        await started_over(load, lambda number: floor.run(client, number, sent))
-    else:
-        await floor.run_many(client, server, load.count, sent)
-    return Cost(_per_call(time.process_time() - start, load))
-
-
-async def _ours(stage: Stage, server: Server, load: Load) -> Cost:
+async def measure_ours(stage: Stage, server: Server, load: Load) -> float:
     """Measure from the first spawn until the last announcement is handed over."""
+    gc.collect()
     start = time.process_time()
     if load.seconds:
-        await started_over(load, lambda _: stage.spawn())
+        await _spread(stage, load)
     else:
         await stage.spawn_held(server, load.count)
-    spawned = time.process_time()
-    await server.go()
+        await server.go()
     await stage.all_announced()
-    end = time.process_time()
-    return Cost(_per_call(end - start, load), _per_call(spawned - start, load))
+    return (time.process_time() - start) * 1000 / (load.count * CALLS)
 
 
-async def started_over(load: Load, start: Callable[[int], Awaitable[object]]) -> None:
-    """Start as many as there are, one after another at equal intervals, and wait for all."""
-
-    async def started(number: int) -> None:
-        await asyncio.sleep(number * load.seconds / load.count)
-        await start(number)
+async def _spread(stage: Stage, load: Load) -> None:
+    async def spawn(after: float) -> None:
+        await asyncio.sleep(after)
+        await stage.spawn()
 
     async with asyncio.TaskGroup() as group:
         for number in range(load.count):
-            group.create_task(started(number))
-
-
-def _per_call(seconds: float, load: Load) -> float:
-    return seconds * 1000 / (load.count * CALLS)
+            group.create_task(spawn(number * load.seconds / load.count))

@@ -1,4 +1,6 @@
-"""A fake Anthropic server for load, in a process of its own: `python -m bench.server`.
+"""A fake model server for load, in a process of its own: `python -m bench.server`.
+
+It answers in Anthropic's form, and at `/v1/chat/completions` in OpenAI's, without streaming there.
 
 It speaks just enough HTTP to cost almost nothing beside what is measured. The first five answers of
 a run call the tool `look_up`, each with another word; the sixth is text that tells when its request
@@ -75,8 +77,8 @@ class Service:
 
     async def answer(self, path: str, body: bytes) -> tuple[str, bytes]:
         """Return content type and body of the answer to a request."""
-        if path.startswith("/v1/messages"):
-            return await self._model(body)
+        if path.startswith("/v1/"):
+            return await self._model(body, openai=path.startswith("/v1/chat"))
         return "application/json", await self._control(path)
 
     async def _control(self, path: str) -> bytes:
@@ -94,10 +96,10 @@ class Service:
                 return self._newest
         return b"{}"
 
-    async def _model(self, body: bytes) -> tuple[str, bytes]:
+    async def _model(self, body: bytes, *, openai: bool) -> tuple[str, bytes]:
         received = time.monotonic_ns()
         # Counting bytes is far cheaper than parsing, and a quote inside a text would be escaped.
-        step = body.count(b'"tool_result"')
+        step = body.count(b'"tool_call_id"' if openai else b'"tool_result"')
         if self.gate.closed and step == 0:
             await self.gate.wait()
         elif self.latency_seconds:
@@ -108,7 +110,9 @@ class Service:
         # A turn answers at once; a run calls its tools first.
         whole = step >= TOOL_CALLS or b"You are a subagent" not in body
         message = _message(self._number, step, received, whole=whole)
-        if streamed:
+        if openai:
+            message = _completion(message)
+        elif streamed:
             return "text/event-stream", _events(message)
         return "application/json", json.dumps(message).encode()
 
@@ -130,6 +134,37 @@ def _message(number: int, step: int, received: int, *, whole: bool) -> dict[str,
         "stop_reason": "end_turn" if whole else "tool_use",
         "stop_sequence": None,
         "usage": _USAGE,
+    }
+
+
+def _completion(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message in OpenAI's form."""
+    text, *calls = message["content"]
+    asked = [
+        {
+            "id": each["id"],
+            "type": "function",
+            "function": {"name": each["name"], "arguments": json.dumps(each["input"])},
+        }
+        for each in calls
+    ]
+    answer = {
+        "role": "assistant",
+        "content": text["text"],
+        **({"tool_calls": asked} if asked else {}),
+    }
+    reason = "tool_calls" if asked else "stop"
+    return {
+        "id": message["id"],
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": message["model"],
+        "choices": [{"index": 0, "finish_reason": reason, "message": answer}],
+        "usage": {
+            "prompt_tokens": INPUT_TOKENS,
+            "completion_tokens": OUTPUT_TOKENS,
+            "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+        },
     }
 
 

@@ -17,6 +17,7 @@ from typing import Annotated
 
 import aiohttp
 
+from bench.work import PATIENCE_SECONDS, meaning, task
 from bot import logs
 from bot.app import open_bot
 from bot.config.model import Config
@@ -43,7 +44,6 @@ from skills.base import Skill, ToolContext, tool
 PLATFORM = "bench"
 KEY = "sk-fake-key-of-the-bench"
 RUNS_PER_PERSON = 10
-PATIENCE_SECONDS = 180.0
 ROOT = Path(__file__).parent.parent
 
 
@@ -236,16 +236,6 @@ class Outlet(PlaceOnly):
 async def look_up(context: ToolContext, word: Annotated[str, "The word to look up"]) -> str:
     """Look a word up in the dictionary and return what it means."""
     return meaning(word)
-
-
-def meaning(word: str) -> str:
-    """Return what the tool answers, here and in the floor."""
-    return f"“{word}” is a word of {len(word)} letters. " + "It is found in many sentences. " * 6
-
-
-def task(number: int) -> str:
-    """Return what a run is told to do, here and in the floor."""
-    return f"Look up five words and report what they mean. This is task {number}."
 
 
 @dataclass(slots=True)

@@ -14,7 +14,6 @@ from sqlalchemy import func, select
 
 from bench import postgres
 from bench.stage import (
-    PATIENCE_SECONDS,
     ROOT,
     RUNS_PER_PERSON,
     Server,
@@ -23,6 +22,7 @@ from bench.stage import (
     open_stage,
 )
 from bench.table import Row, Scale
+from bench.work import PATIENCE_SECONDS
 from db.tables import outbox
 
 WARM_UP = 20

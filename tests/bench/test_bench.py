@@ -6,6 +6,7 @@ import pytest
 
 from bench import cpu, idle, memory, statements, times, upkeep, workers
 from bench.__main__ import chosen_parts
+from bench.beside import Load
 from bench.parts import PARTS
 from bench.table import Row, Scale, rendered
 
@@ -39,11 +40,12 @@ async def test_every_part_measures_something_and_none_of_its_runs_is_lost() -> N
 
 
 async def test_runs_and_the_floor_are_measured_in_turn_and_compared_by_their_median() -> None:
-    [(_, together), (_, spread)] = await cpu.measure([cpu.Load(2, 3), cpu.Load(2, 2, 0.05)])
+    [(_, together), (_, spread)] = await cpu.measure([Load(2, 3), Load(2, 2, 0.05)])
 
     assert [len(each) for each in (together.floor, together.aiohttp, together.ours)] == [3, 3, 3]
     assert [len(each) for each in (spread.floor, spread.aiohttp, spread.ours)] == [2, 0, 2]
-    assert all(ratio > 0 for ratio in (*together.ratios, *spread.ratios))
+    assert all(cost > 0 for cost in (*together.floor, *together.ours, *spread.ours))
+    assert cpu.ratios_of([3.0, 4.0], [1.5, 4.0]) == [2.0, 1.0]
     assert cpu.spread_of([3.0, 1.0, 1.5]) == "1.50 (1.00 to 3.00, 3 times)"
 
 
