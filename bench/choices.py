@@ -1,11 +1,10 @@
-"""The measurements behind decisions: `python -m bench.choices [sqlite|engine|bwrap]`.
+"""The measurements behind decisions: `python -m bench.choices [sqlite|bwrap]`.
 
 For SQLite and the engine the CPU of the whole process, threads included; for bubblewrap the clock.
 See `docs/decisions` 0001, 0003 and 0012.
 """
 
 import asyncio
-import logging
 import site
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
-    create_engine,
     event,
     insert,
     select,
@@ -30,7 +28,6 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from bench.table import spread
-from bot.engine import _JsonSerializer
 from db.sqlite import open_engine
 from skills.shell.host import hosts
 
@@ -93,53 +90,6 @@ async def sqlite(folder: Path) -> None:
         await engine.dispose()
 
 
-async def engine(folder: Path) -> None:
-    """Compare a piece of engine work with and without an engine step inside."""
-    from dbos import DBOS, SetWorkflowID
-
-    logging.getLogger("dbos").addHandler(logging.NullHandler())
-    database = create_engine(
-        f"sqlite:///{folder / 'engine.db'}", connect_args={"check_same_thread": False}
-    )
-
-    @event.listens_for(database, "connect")
-    def _prepare(connection: Any, _: object) -> None:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-
-    serializer: Any = _JsonSerializer()
-    DBOS(
-        config={
-            "name": "retinue-bench",
-            "system_database_engine": database,
-            "system_database_url": str(database.url),
-            "serializer": serializer,
-            "max_executor_threads": 8,
-        }
-    )
-
-    @DBOS.step(name="attempt", preemptible=True)
-    async def attempt(number: int) -> None: ...
-
-    @DBOS.workflow(name="with-step")
-    async def with_step(number: int) -> None:
-        await attempt(number)
-
-    @DBOS.workflow(name="bare")
-    async def bare(number: int) -> None: ...
-
-    DBOS.launch()
-    for name, workflow in (("one preemptible step", with_step), ("no step", bare)):
-
-        async def run(number: int, name: str = name, workflow: Any = workflow) -> None:
-            with SetWorkflowID(f"{name} {number}"):
-                handle = await DBOS.start_workflow_async(workflow, number)
-            await handle.get_result()
-
-        print(f"Engine, a piece of work with {name}: {await _cpu(run):.2f} ms")
-    await asyncio.to_thread(DBOS.destroy)
-
-
 async def bwrap(__: Path) -> None:
     """Compare a program in a bubblewrap with namespaces of its own, and without one."""
     programs = {"nothing around it": ["true"]}
@@ -158,7 +108,7 @@ async def bwrap(__: Path) -> None:
 
 def main() -> None:
     """Measure what was asked for, or all."""
-    parts = {"sqlite": sqlite, "engine": engine, "bwrap": bwrap}
+    parts = {"sqlite": sqlite, "bwrap": bwrap}
     for name in sys.argv[1:] or list(parts):
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(parts[name](Path(folder)))

@@ -1,4 +1,4 @@
-"""Measures the CPU of a process with nothing to do: heartbeats, sweeps and the engine's polling."""
+"""Measures the CPU of a process with nothing to do: heartbeats and sweeps."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ from bench.table import Row, Scale
 
 
 async def rows(scale: Scale) -> list[Row]:
-    """Return the figures, without the first minute, in which the engine polls more often."""
+    """Return the figures, without the time in which the bot settles."""
     found = [_row("SQLite", "≤ 0.5 %", await measure(scale, ""))]
     if not scale.postgres:
         return found

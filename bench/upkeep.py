@@ -106,9 +106,7 @@ def _longest_statement(clock: Callable[[], float]) -> Iterator[list[float]]:
         connection.info["began"] = clock()
 
     def after(connection: Any, *_: Any) -> None:
-        # The engine's library has drivers that block, in threads of its own.
-        if connection.dialect.is_async:
-            found.append(clock() - connection.info["began"])
+        found.append(clock() - connection.info["began"])
 
     event.listen(Engine, "before_cursor_execute", before)
     event.listen(Engine, "after_cursor_execute", after)

@@ -250,15 +250,14 @@ async def open_bot(
         answers = Answers(database, approvals, active_runs.notify, now)
         turns = turns_of(base, approvals)
         engine = await enter(
-            Engine.open(
-                start.database.url,
+            Engine(
+                database,
                 {"run": runner.work, "turn": turns.work},
                 tasks=tasks,
                 worker_id=worker_id,
-                lanes=list(outlets),
-                shared=() if database.is_sqlite else ("run",),
+                platforms=list(outlets),
                 at_once=settings().max_concurrent_global + MAY_WAIT,
-            )
+            ).opened()
         )
         control = Control(
             database=database, manager=manager, active_turns=active_turns, events=events, now=now
@@ -343,7 +342,6 @@ async def open_bot(
             settings=settings,
             retention=Retention(
                 database=database,
-                engine=engine,
                 settings=current.live(RetentionSettings),
                 runs=settings,
                 now=now,

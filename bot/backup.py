@@ -33,8 +33,9 @@ from migrations.version import SCHEMA_VERSION, version_of_file, version_problem
 
 FORMAT = 1
 MANIFEST, DUMP, FILES = "manifest.json", "database.dump", "files"
-#: The engine's file is copied first: at the start our rows are the truth.
-SQLITE_FILES = ("engine.db", "retinue.db")
+SQLITE_FILE = "retinue.db"
+#: In backups of versions that had a file for the engine; not needed any more.
+OLD_ENGINE_FILE = "engine.db"
 #: Keys of the data folder.
 KEYS = ("audit.key",)
 
@@ -154,20 +155,17 @@ def _dumped(config: Config, folder: Path) -> Iterator[Path]:
         _run_tool(url, "pg_dump", "--format=custom", "--no-owner", "--no-acl", f"--file={file}")
         yield file
         return
-    ours = Path(url.database or "")
-    sources = {"retinue.db": ours, "engine.db": ours.with_name("engine.db")}
-    for name in SQLITE_FILES:
-        if sources[name].exists():
-            copy = folder / name
-            copy.touch(mode=0o600)
-            readable = f"{sources[name].absolute().as_uri()}?mode=ro"
-            with (
-                closing(sqlite3.connect(readable, uri=True)) as source,
-                closing(sqlite3.connect(copy)) as to,
-            ):
-                # All pages at once: in parts, each write of the bot would begin the copy anew.
-                source.backup(to, pages=-1)
-            yield copy
+    ours, copy = Path(url.database or ""), folder / SQLITE_FILE
+    if ours.exists():
+        copy.touch(mode=0o600)
+        readable = f"{ours.absolute().as_uri()}?mode=ro"
+        with (
+            closing(sqlite3.connect(readable, uri=True)) as source,
+            closing(sqlite3.connect(copy)) as to,
+        ):
+            # All pages at once: in parts, each write of the bot would begin the copy anew.
+            source.backup(to, pages=-1)
+        yield copy
 
 
 def _add_bytes(archive: tarfile.TarFile, name: str, content: bytes) -> None:
@@ -183,8 +181,7 @@ def _read(config: Config, file: Path) -> Contents:
     above = Path(config.skills.data_folder).parent
     places = [*folders_of(config).values(), *(above / key for key in KEYS)]
     if config.database.is_sqlite:
-        ours = Path(make_url(config.database.url).database or "")
-        places += [ours.with_name("engine.db"), ours]
+        places.append(Path(make_url(config.database.url).database or ""))
     for each in places:
         if each.is_file() or (each.is_dir() and any(each.iterdir())):
             raise BadRequestError(
@@ -256,8 +253,10 @@ def _write_members(config: Config, archive: tarfile.TarFile, folder: Path) -> Co
         if ".." in parts or entry.name.startswith("/") or not (entry.isreg() or entry.isdir()):
             raise ValueError(f"it contains {entry.name!r}, which no backup has")
         match parts:
-            case (name,) if name in {DUMP, *SQLITE_FILES}:
+            case (name,) if name in {DUMP, SQLITE_FILE}:
                 target = folder / name
+            case (name,) if name == OLD_ENGINE_FILE:
+                continue
             case (name,) if name in KEYS:
                 target = above / name
             case (first, name, *rest) if first == FILES and name in folders:
@@ -290,10 +289,9 @@ def _load(config: Config, folder: Path) -> None:
         return
     ours = Path(url.database or "")
     ours.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for name, target in (("engine.db", ours.with_name("engine.db")), ("retinue.db", ours)):
-        if (folder / name).exists():
-            shutil.copyfile(folder / name, target)
-            target.chmod(0o600)
+    if (folder / SQLITE_FILE).exists():
+        shutil.copyfile(folder / SQLITE_FILE, ours)
+        ours.chmod(0o600)
 
 
 # -- the tools of PostgreSQL -----------------------------------------------------------------------

@@ -140,6 +140,7 @@ class Bot:
         if left:
             log.info("What is left (%d) goes on with the next start", len(left))
             await asyncio.wait(left, timeout=HAND_OVER_SECONDS)
+            self.engine.offer()
         # Runs and turns that have just ended are being announced.
         while self.announcements.under_way and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.05)

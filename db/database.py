@@ -65,14 +65,20 @@ class Database:
 
     Attributes:
         observed: Called at the end of each transaction and snapshot.
+        listener: Connects for notifications; `None` on SQLite, which has none.
     """
 
     def __init__(
-        self, writer: AsyncEngine, reader: AsyncEngine, reserved: AsyncEngine | None = None
+        self,
+        writer: AsyncEngine,
+        reader: AsyncEngine,
+        reserved: AsyncEngine | None = None,
+        listener: AsyncEngine | None = None,
     ) -> None:
         self._writer = writer
         self._reader = reader
         self._reserved = reserved
+        self.listener = listener
         self._log = (
             sqlite.WriteAheadLog(Path(writer.url.database or "")) if self.is_sqlite else None
         )
@@ -112,8 +118,9 @@ class Database:
             else:
                 pool = _on_server(url, connections=settings.pool_size)
                 reserved = _on_server(url, connections=1, seconds=HEARTBEAT_SECONDS)
-                engines = [pool, reserved]
-                opened = cls(pool, pool, reserved)
+                listener = _on_server(url, connections=1)
+                engines = [pool, reserved, listener]
+                opened = cls(pool, pool, reserved, listener)
             for engine in engines:
                 stack.push_async_callback(engine.dispose)
             if opened._log is not None:

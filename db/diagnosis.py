@@ -91,31 +91,25 @@ async def missing_right(tx: Transaction) -> str | None:
 
 
 def file_trouble(settings: DatabaseSettings) -> str | None:
-    """Return the problem of the SQLite files; `None` if they are fine or do not exist."""
+    """Return the problem of the SQLite file; `None` if it is fine or does not exist."""
     if not settings.is_sqlite:
         return None
     path = Path(make_url(settings.url).database or "")
     if trouble := folder_trouble(path.absolute().parent):
         return trouble
-    for file, cure in (
-        (path, "Put a backup in its place, or move it away to begin with an empty one."),
-        (
-            path.with_name("engine.db"),
-            f"Move it away: a new one is made, and unfinished work goes on as {path} says.",
-        ),
-    ):
-        if file.is_dir():
-            return f"{file} is a folder, not a file. Name a file in `database.url`."
-        if file.exists() and not os.access(file, os.R_OK | os.W_OK):
-            return f"{file} cannot be read and written. Give this account the right to."
-        try:
-            if file.exists():
-                uri = f"{file.absolute().as_uri()}?mode=ro"
-                with closing(sqlite3.connect(uri, uri=True)) as opened:
-                    opened.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.DatabaseError as error:
-            if "not a database" in str(error) or "malformed" in str(error):
-                return f"{file}: {error}. {cure}"
+    if path.is_dir():
+        return f"{path} is a folder, not a file. Name a file in `database.url`."
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        return f"{path} cannot be read and written. Give this account the right to."
+    try:
+        if path.exists():
+            uri = f"{path.absolute().as_uri()}?mode=ro"
+            with closing(sqlite3.connect(uri, uri=True)) as opened:
+                opened.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.DatabaseError as error:
+        if "not a database" in str(error) or "malformed" in str(error):
+            cure = "Put a backup in its place, or move it away to begin with an empty one."
+            return f"{path}: {error}. {cure}"
     return None
 
 

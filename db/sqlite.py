@@ -137,13 +137,6 @@ def empty_log(path: Path) -> bool:
     return not busy
 
 
-def shorten_log(path: Path) -> None:
-    """Copy the log back into a file that other processes write, and empty the log if it is long."""
-    checkpoint(path)
-    if log_bytes(path) > LOG_BYTES:
-        empty_log(path)
-
-
 def log_bytes(path: Path) -> int:
     """Return the size of a file's log."""
     try:

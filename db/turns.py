@@ -155,8 +155,12 @@ async def join(tx: Transaction, turn_id: str, message_id: str, place: Place) -> 
     return await change(tx, turns, *this, message_id=message_id, place_message=place.message)
 
 
-async def claim_next(tx: Transaction, conversation_id: str, now: datetime) -> str | None:
+async def claim_next(
+    tx: Transaction, conversation_id: str, now: datetime, worker_id: str
+) -> str | None:
     """Assign the conversation to its next queued turn, and return the turn's id.
+
+    The turn belongs to this process, which has to start it.
 
     Each user's turns begin in order, and users take turns: the one who has waited longest since
     the last turn is next.
@@ -195,7 +199,7 @@ async def claim_next(tx: Transaction, conversation_id: str, now: datetime) -> st
     free = conversations.c.active_turn_id.is_(None)
     if not await change(tx, conversations, this, free, active_turn_id=chosen):
         return None
-    await change(tx, turns, turns.c.id == chosen, status="running")
+    await change(tx, turns, turns.c.id == chosen, status="running", worker_id=worker_id)
     return chosen
 
 
@@ -362,13 +366,3 @@ async def all_running(tx: Transaction) -> list[Turn]:
     found = list(await tx.scalars(select(turns.c.id).where(turns.c.status == "running")))
     read = [await get(tx, turn_id) for turn_id in sorted(found)]
     return [turn for turn in read if turn is not None]
-
-
-async def running(tx: Transaction, *, before: datetime) -> list[tuple[str, str]]:
-    """Return (turn, platform) pairs of running turns that were stored before a time."""
-    rows = await tx.execute(
-        select(turns.c.id, turns.c.channel).where(
-            turns.c.status == "running", turns.c.created_at < before
-        )
-    )
-    return [(row.id, row.channel) for row in rows]

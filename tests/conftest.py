@@ -206,11 +206,9 @@ def bob() -> Identity:
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database file with all tables and no rows, and beside it that of the engine."""
+    """A database file with all tables and no rows."""
     path = tmp_path_factory.mktemp("sqlite") / "template.db"
     _wait_for(upgrade(f"sqlite:///{path}"))
-    # The engine's tables too: to make them anew for each test takes longer than many tests.
-    _make_engine_tables(f"sqlite:///{path.with_name('engine.db')}")
     return path
 
 
@@ -245,12 +243,8 @@ def postgres_databases(postgres_server: str) -> Iterator[_Databases]:
 def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
     path = tmp_path / "data" / "retinue.db"
     path.parent.mkdir()
-    for source, copy in (
-        (sqlite_template, path),
-        (sqlite_template.with_name("engine.db"), path.with_name("engine.db")),
-    ):
-        shutil.copyfile(source, copy)
-        copy.chmod(0o600)
+    shutil.copyfile(sqlite_template, path)
+    path.chmod(0o600)
     return f"sqlite:///{path}"
 
 
@@ -301,14 +295,6 @@ def _prepare_server(server: str) -> None:
         databases.execute("SELECT pg_reload_conf()")
         databases.create(TEMPLATE, like="template0")
     _wait_for(upgrade(_with_name(server, TEMPLATE)))
-    _make_engine_tables(_with_name(server, TEMPLATE))
-
-
-def _make_engine_tables(url: str) -> None:
-    """Let the engine make its tables in a template."""
-    from dbos import DBOS
-
-    DBOS.migrate(url.replace("+asyncpg", ""))
 
 
 def _with_name(url: str, name: str) -> str:

@@ -388,7 +388,7 @@ BROKEN: list[tuple[Rule, str, str, str]] = [
         "the one service",
     ),
     (import_circles, "bot/values.py", "import bot.events", "circle"),
-    (heavy_imports, "bot/engine.py", "import dbos", "dbos"),
+    (heavy_imports, "bot/engine.py", "import openai", "openai"),
     (heavy_imports, "bot/app.py", "def f():\n    import anthropic", "anthropic"),
     (heavy_imports, "bot/platforms/terminal/bad.py", "import discord", "discord"),
     (

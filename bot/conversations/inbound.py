@@ -192,7 +192,7 @@ class TurnQueue:
             if incoming.files:
                 fetching = timedelta(seconds=self.attachments.files().fetch_seconds)
                 await turns.hold(tx, turn_id, now + fetching + HELD_BESIDE)
-            starts = await turns.claim_next(tx, conversation_id, now)
+            starts = await turns.claim_next(tx, conversation_id, now, self.engine.worker_id)
             paused = await pauses.of(tx, incoming.user.key, place)
             return _Queued(message_id, conversation_id, turn_id, starts, paused=paused)
 
@@ -200,7 +200,8 @@ class TurnQueue:
         if queued is None:
             return None
         waits = self._acknowledge(queued, place)
-        self._start(queued.starts, place.platform)
+        if queued.starts is not None:
+            self.engine.start("turn", queued.starts)
         return (await self._add_files(incoming, queued) if incoming.files else None) or waits
 
     def _acknowledge(self, queued: _Queued, place: Place) -> CommandReply | None:
@@ -269,8 +270,11 @@ class TurnQueue:
                 await conversations.requote(tx, queued.message_id, quoted)
                 await stored_files.put_files(tx, queued.message_id, taken.files, self.now())
                 await turns.let_go(tx, queued.turn_id)
-            starts = await turns.claim_next(tx, queued.conversation_id, self.now())
-        self._start(starts, incoming.place.platform)
+            starts = await turns.claim_next(
+                tx, queued.conversation_id, self.now(), self.engine.worker_id
+            )
+        if starts is not None:
+            self.engine.start("turn", starts)
         if taken.files:
             user, place = incoming.user, incoming.place
             owner = place.files_key if self.sharing().at(place).shared else user.key
@@ -284,18 +288,17 @@ class TurnQueue:
             self.notices.notify(incoming.place, incoming.user, refusal)
         return None
 
-    def _start(self, turn_id: str | None, platform: str) -> None:
-        if turn_id is not None:
-            work = self.engine.start("turn", turn_id, platform)
-            self.tasks.start(work, name=f"start turn {turn_id}")
-
     def on_turn_waiting(self, event: TurnWaiting) -> None:
         """Start the next turn of a conversation, if one waits and none is running."""
         work = self.start_next(event.conversation_id, event.platform)
         self.tasks.start(work, name=f"next turn of {event.conversation_id}")
 
     async def start_next(self, conversation_id: str, platform: str) -> None:
-        """Claim the next turn of a conversation and start it."""
-        turn_id = await self.database.write(turns.claim_next, conversation_id, self.now())
+        """Claim the next turn of a conversation and start it, if this process can answer there."""
+        if platform not in self.engine.platforms:
+            return
+        turn_id = await self.database.write(
+            turns.claim_next, conversation_id, self.now(), self.engine.worker_id
+        )
         if turn_id is not None:
-            await self.engine.start("turn", turn_id, platform)
+            self.engine.start("turn", turn_id)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
-from bot.engine import Engine
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
 from bot.values import Clock, Live
@@ -17,7 +16,7 @@ from db.database import Database, Transaction
 ADDRESSES_DAYS = 2
 #: Days that the uses of tools are stored.
 USES_DAYS = 31
-#: Days that processes, and the engine's own record of work, are stored.
+#: Days that processes are stored.
 RECORD_DAYS = 1
 #: Pause after each full batch, for other work.
 PAUSE_SECONDS = 0.01
@@ -37,7 +36,6 @@ class Retention:
     """
 
     database: Database
-    engine: Engine
     settings: Live[RetentionSettings]
     runs: Live[SubagentSettings]
     now: Clock
@@ -87,6 +85,3 @@ class Retention:
                 if not after:
                     break
         await self.database.write(workers.forget, timedelta(days=RECORD_DAYS))
-        more = True
-        while more:
-            more = await self.engine.forget_before(now - timedelta(days=RECORD_DAYS))

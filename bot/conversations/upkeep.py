@@ -30,7 +30,6 @@ from db import (
     run_cards,
     run_messages,
     runs,
-    sqlite,
     turns,
     users,
     workers,
@@ -45,7 +44,7 @@ BEAT_SECONDS = 2.0
 POLL_SECONDS = 1.0
 SWEEP_SECONDS = 5.0
 DEAD_AFTER = timedelta(seconds=10)
-#: Work without an update for this time, and unknown to the engine, is passed to the engine again.
+#: A final state that its card does not show after this time is drawn here.
 OVERDUE = timedelta(seconds=10)
 #: A stop that no process has carried out within this time is carried out here.
 STOP_OVERDUE = timedelta(seconds=10)
@@ -254,35 +253,11 @@ class Upkeep:
     # -- taking over, delivering -----------------------------------------------------------------
 
     async def recover(self) -> None:
-        """Take over abandoned work, and begin work that no process has begun.
-
-        Work that the engine never received, or has given up on, is passed to it again.
-        """
+        """Take over abandoned work, and begin work that no process has begun."""
         await self.take_over()
-        overdue = self.now() - OVERDUE
-        async with self.database.snapshot() as tx:
-            begun = [
-                *await runs.admitted(tx, before=overdue),
-                *await runs.unfinished(tx, before=overdue),
-            ]
-            waiting = await turns.waiting_conversations(tx)
-            running = await turns.running(tx, before=overdue)
-        asynchronous = [(run.id, run.place.platform) for run in begun if run.mode == "async"]
-        for kind, found, active in (
-            ("run", asynchronous, self.active),
-            ("turn", running, self.turns),
-        ):
-            mine = {
-                work_id: platform
-                for work_id, platform in found
-                if platform in self.platforms and work_id not in active.by_id
-            }
-            for work_id in await self.engine.unknown(list(mine)):
-                log.info("The %s %s is passed to the engine again", kind, work_id)
-                await self.engine.revive(kind, work_id, mine[work_id])
-        for conversation_id, platform in waiting:
-            if platform in self.platforms:
-                await self.queue.start_next(conversation_id, platform)
+        await self.engine.resume()
+        for waiting in await self.database.read(turns.waiting_conversations):
+            await self.queue.start_next(*waiting)
 
     async def sweep(self) -> None:
         """Deliver announcements that are due, and close questions that have expired."""
@@ -307,7 +282,7 @@ class Upkeep:
             self.tasks.start(waiting, name="deliver waiting announcements")
 
     async def take_over(self) -> None:
-        """Queue again the work of processes without a recent heartbeat.
+        """Take the work of processes without a recent heartbeat from them.
 
         On SQLite only one process runs at a time: every other process is dead. On PostgreSQL a
         process without steady heartbeats of its own judges no other: the cause was the database.
@@ -323,14 +298,13 @@ class Upkeep:
             await pools.settle_lost(tx, alive, self.now())
             unsure = await outbox.recover(tx, alive, me=self.worker_id, under_way=under_way)
             commands_left = await self.typed.take_over(tx, alive, self.platforms)
-            left = [] if self.database.is_sqlite else await self.engine.take_over(alive)
+            left = await self.engine.take_over(tx, alive)
         self.typed.carry_out_again(commands_left)
-        if self.database.is_sqlite:
-            left = await self.engine.take_over(alive)
         if crashes:
             self.on_crashes(crashes)
         if left:
-            log.info("Took over %d pieces of work", len(left))
+            log.info("%d pieces of work of dead processes can be taken", left)
+            self.engine.offer()
         if unsure:
             log.info("%d announcements may have been sent before; they are sent again", unsure)
 
@@ -340,10 +314,8 @@ class Upkeep:
         return [self.worker_id, *await workers.alive(tx, DEAD_AFTER)]
 
     async def checkpoint(self) -> None:
-        """Shorten the logs of SQLite files."""
+        """Shorten the log of a SQLite file."""
         await self.database.checkpoint()
-        if self.engine.file is not None:
-            await asyncio.to_thread(sqlite.shorten_log, self.engine.file)
 
     async def release(self) -> None:
         """End runs that cannot continue, and admit queued runs: an outage may have lost either.

@@ -1,27 +1,20 @@
-"""The engine and its process: what it needs of the loop, and what it leaves behind."""
+"""The engine: which process starts a piece of work, and what it does with work that is left."""
 
 import asyncio
-import gc
-import logging
-import threading
-import time
-import warnings
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, suppress
-from datetime import timedelta
-from pathlib import Path
+from contextlib import AbstractAsyncContextManager
 
 import pytest
-from dbos import error as dbos_error
-from sqlalchemy import func, inspect, select, table, text
-from sqlalchemy.exc import OperationalError
 
-from bot.engine import Engine, Work
-from bot.engine_library import open_pool
+from bot.engine import TAKEN_AT_ONCE, Engine
+from bot.events import RunAdmitted
 from bot.tasks import Tasks
-from bot.values import utc_now
+from bot.values import Identity
+from db import turns
 from db.database import Database, DatabaseSettings
-from tests.fakes.patience import eventually
+from tests.fakes.clock import FakeClock
+from tests.fakes.outage import outage_of
+from tests.fakes.stored import Stored
 
 
 @pytest.fixture
@@ -31,239 +24,192 @@ async def tasks() -> AsyncIterator[Tasks]:
     await owner.close()
 
 
-def opened(
-    url: str, tasks: Tasks, *, done: asyncio.Event | None = None
-) -> AbstractAsyncContextManager[Engine]:
-    """Return an engine with one kind of work, which says that it was done."""
+class Begun:
+    """Work that a test lets end: it says which pieces have begun, and in which process."""
 
-    async def work(_: str) -> None:
-        if done is not None:
-            done.set()
+    def __init__(self) -> None:
+        self.by: dict[str, list[str]] = {}
+        self.may_end = asyncio.Event()
+        self._changed = asyncio.Event()
 
-    return Engine.open(url, {"run": work}, tasks=tasks, worker_id="w", lanes=["fake"])
+    def opened(
+        self, database: Database, tasks: Tasks, name: str = "one", *, at_once: int = 100
+    ) -> AbstractAsyncContextManager[Engine]:
+        async def attempt(work_id: str) -> None:
+            self.by.setdefault(name, []).append(work_id)
+            self._changed.set()
+            await self.may_end.wait()
 
+        return Engine(
+            database,
+            {"run": attempt, "turn": attempt},
+            tasks=tasks,
+            worker_id=name,
+            platforms=["discord"],
+            at_once=at_once,
+        ).opened()
 
-def threads_of_the_engine() -> list[str]:
-    """Return those that stay; the engine waits for none, and one may not have ended yet."""
-    threads = [each for each in threading.enumerate() if each.name.startswith("dbos-executor")]
-    for each in threads:
-        each.join(timeout=10)
-    return [each.name for each in threads if each.is_alive()]
-
-
-async def test_the_loop_has_threads_while_an_engine_is_open_between_two_and_after(
-    database_url: str, tasks: Tasks
-) -> None:
-    for number in (1, 2):
-        done = asyncio.Event()
-        async with opened(database_url, tasks, done=done) as engine:
-            await engine.start("run", f"work {number}", "fake")
-            async with asyncio.timeout(20):
-                await done.wait()
-            assert await asyncio.to_thread(lambda: "beside it") == "beside it"
-        assert await asyncio.to_thread(lambda: "after it") == "after it"
-        # Whatever looks up a name does it in such a thread too.
-        assert await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80)
-
-
-async def test_work_that_ends_after_the_engine_is_resumed_and_logs_nothing(
-    database_url: str, tasks: Tasks, caplog: pytest.LogCaptureFixture
-) -> None:
-    begun, may_end = asyncio.Event(), asyncio.Event()
-
-    async def work(_: str) -> None:
-        begun.set()
-        await may_end.wait()
-
-    before = asyncio.all_tasks()
-    kinds: dict[str, Work] = {"run": work}
-    async with Engine.open(
-        database_url, kinds, tasks=tasks, worker_id="first", lanes=["fake"]
-    ) as engine:
-        await engine.start("run", "late", "fake")
-        await begun.wait()
-    may_end.set()
-    async with asyncio.timeout(20):
-        await asyncio.wait(asyncio.all_tasks() - before)
-
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-    begun.clear()
-    async with Engine.open(
-        database_url, kinds, tasks=tasks, worker_id="second", lanes=["fake"]
-    ) as engine:
-        assert await engine.take_over([]) == ["late"]
+    async def wait_for(self, number: int) -> list[str]:
+        """Wait until so many pieces have begun, and return them."""
         async with asyncio.timeout(20):
-            await begun.wait()
+            while len(begun := [each for ids in self.by.values() for each in ids]) < number:
+                self._changed.clear()
+                await self._changed.wait()
+        return begun
 
 
-async def test_the_loop_has_threads_although_the_engine_was_asked_until_its_end(
-    sqlite_url: str, tasks: Tasks
+def admitted(run_id: str) -> RunAdmitted:
+    return RunAdmitted(run_id=run_id, mode="async", platform="discord")
+
+
+async def test_a_run_that_is_admitted_begins_at_once_in_one_process(
+    database: Database, clock: FakeClock, alice: Identity, tasks: Tasks
 ) -> None:
-    async def ask(engine: Engine) -> None:
-        # What is asked while the threads are being shut is refused.
-        with suppress(dbos_error.DBOSException, asyncio.CancelledError, RuntimeError):
-            while True:
-                await engine.unknown(["nothing"])
+    begun = Begun()
+    async with begun.opened(database, tasks) as engine:
+        run = await Stored(database, clock).run(alice, status="accepted")
+        engine.on_run_admitted(admitted(run.id))
+        engine.on_run_admitted(admitted(run.id))
 
-    async with opened(sqlite_url, tasks) as engine:
-        asking = tasks.start(ask(engine), name="ask")
-        await engine.unknown(["nothing"])
-
-    async with asyncio.timeout(20):
-        await asking
-        assert await asyncio.to_thread(lambda: "after it") == "after it"
+        assert await begun.wait_for(1) == [run.id]
+        await engine.resume()
+        await engine.resume()
+    assert begun.by == {"one": [run.id]}
 
 
-@pytest.mark.timeout(30)
-async def test_a_look_that_is_open_while_the_engine_makes_its_tables_can_end(
-    empty_postgres_url: str, tasks: Tasks
+async def test_a_delegated_run_is_left_to_the_turn_that_waits_for_it(
+    database: Database, clock: FakeClock, alice: Identity, tasks: Tasks
 ) -> None:
-    begun = asyncio.Event()
+    begun, stored = Begun(), Stored(database, clock)
+    delegated = await stored.run(alice, status="accepted", mode="sync")
+    run = await stored.run(alice, status="accepted")
+    async with begun.opened(database, tasks) as engine:
+        engine.on_run_admitted(RunAdmitted(run_id=delegated.id, mode="sync", platform="discord"))
+        engine.offer()
 
-    async def waits(database: Database) -> bool:
-        """Whether the engine waits for others to end."""
-        async with database.snapshot() as tx:
-            return bool(
-                await tx.scalar(
-                    text(
-                        "SELECT count(*) FROM pg_stat_activity "
-                        "WHERE query LIKE '%CREATE%INDEX%CONCURRENTLY%' "
-                        "AND wait_event_type = 'Lock' AND pid <> pg_backend_pid()"
-                    )
-                )
-            )
+        assert await begun.wait_for(1) == [run.id]
 
-    async def look(database: Database) -> None:
-        """Look at the database until the engine waits for that to end."""
-        async with database.snapshot() as tx:
-            await tx.execute(text("SELECT count(*) FROM pg_class"))
-            begun.set()
-            while not await waits(database):  # noqa: ASYNC110 - nobody else could tell
-                await asyncio.sleep(0.01)
 
+@pytest.mark.processes
+async def test_two_processes_share_the_runs_of_both_and_neither_takes_one_twice(
+    postgres_url: str, clock: FakeClock, alice: Identity, tasks: Tasks
+) -> None:
+    begun, settings = Begun(), DatabaseSettings(url=postgres_url)
     async with (
-        Database.open(DatabaseSettings(url=empty_postgres_url)) as database,
-        asyncio.TaskGroup() as group,
+        Database.open(settings) as first,
+        Database.open(settings) as second,
+        begun.opened(first, tasks, "first", at_once=20) as engine,
+        begun.opened(second, tasks, "second", at_once=20),
     ):
-        looking = group.create_task(look(database))
-        await begun.wait()
-        async with opened(empty_postgres_url, tasks):
-            await looking
+        stored = Stored(first, clock)
+        runs = [await stored.run(alice, status="accepted") for _ in range(40)]
+        engine.offer()
+
+        assert sorted(await begun.wait_for(40)) == sorted(run.id for run in runs)
+    assert {name: len(ids) for name, ids in begun.by.items()} == {"first": 20, "second": 20}
 
 
-#: Tables of the engine that do not grow with the work, and why.
-FIXED = {
-    "application_versions": "a row per version of our work",
-    "dbos_migrations": "a row per version of the tables",
-    "event_dispatch_kv": "only on PostgreSQL: a row per kind of event",
-    "queues": "a row per kind of work and platform",
-    "workflow_schedules": "the library's own schedules, which we do not use",
-}
-#: Tables of the engine that lose the rows of ended work.
-EMPTIED = {
-    "notifications",
-    "operation_outputs",
-    "streams",
-    "workflow_events",
-    "workflow_events_history",
-    "workflow_input",
-    "workflow_output",
-    "workflow_status",
-}
-
-
-async def test_nothing_is_left_of_ended_work_in_any_table_of_the_engine(
-    database_url: str, tasks: Tasks
+@pytest.mark.processes
+async def test_more_runs_than_are_taken_in_one_transaction_all_begin(
+    database: Database, clock: FakeClock, alice: Identity, tasks: Tasks
 ) -> None:
-    done = asyncio.Event()
-    async with opened(database_url, tasks, done=done) as engine:
-        for number in range(5):
-            await engine.start("run", f"work {number}", "fake")
-        async with asyncio.timeout(20):
-            await done.wait()
-
-        async def all_ended() -> bool:
-            return await engine.unknown([f"work {n}" for n in range(5)]) == [
-                f"work {n}" for n in range(5)
-            ]
-
-        await eventually(all_ended, "the engine has stored that the work is over")
-        # Work that brought its process down too often has a status of its own.
-        set_status = "UPDATE {table} SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' {where}"
-        in_engine(database_url, set_status, "WHERE workflow_uuid = 'work 3'")
-        before = rows_of_the_engine(database_url)
-        more = await engine.forget_before(utc_now() + timedelta(days=1))
-        after = rows_of_the_engine(database_url)
-
-    assert set(after) | {"event_dispatch_kv"} == set(FIXED) | EMPTIED
-    assert before["workflow_status"] == 5
-    assert {name: after[name] for name in EMPTIED} == dict.fromkeys(EMPTIED, 0)
-    assert more is False
+    begun, stored = Begun(), Stored(database, clock)
+    runs = [await stored.run(alice, status="accepted") for _ in range(2 * TAKEN_AT_ONCE + 1)]
+    async with begun.opened(database, tasks) as engine:
+        engine.offer()
+        assert sorted(await begun.wait_for(len(runs))) == sorted(run.id for run in runs)
 
 
-def in_engine(url: str, statement: str, where: str) -> None:
-    """Change the engine's record of work."""
-    engine = open_pool(url)
-    table = "workflow_status" if url.startswith("sqlite") else "dbos.workflow_status"
-    with engine.begin() as connection:
-        connection.execute(text(statement.format(table=table, where=where)))
-    engine.dispose()
-
-
-def rows_of_the_engine(url: str) -> dict[str, int]:
-    """Return how many rows each table of the engine has."""
-    engine = open_pool(url)
-    schema = None if url.startswith("sqlite") else "dbos"
-    with engine.connect() as connection:
-        found = {
-            name: connection.execute(
-                select(func.count()).select_from(table(name, schema=schema))
-            ).scalar_one()
-            for name in inspect(connection).get_table_names(schema=schema)
-        }
-    engine.dispose()
-    return found
-
-
-async def test_a_launch_that_breaks_off_leaves_no_engine_behind(
-    sqlite_url: str, tmp_path: Path, tasks: Tasks
+async def test_work_of_another_platform_is_left_to_a_process_that_can_answer_there(
+    database: Database, clock: FakeClock, alice: Identity, bob: Identity, tasks: Tasks
 ) -> None:
-    broken = tmp_path / "broken" / "engine.db"
-    broken.mkdir(parents=True)
-
-    with pytest.raises(OperationalError):
-        async with opened(f"sqlite:///{tmp_path}/broken/retinue.db", tasks):
-            pass
-
-    async with opened(sqlite_url, tasks):
-        pass
-    assert threads_of_the_engine() == []
+    begun, stored = Begun(), Stored(database, clock)
+    on_slack = await stored.run(bob, status="accepted")
+    on_discord = await stored.run(alice, status="accepted")
+    async with begun.opened(database, tasks) as engine:
+        engine.offer()
+        assert await begun.wait_for(1) == [on_discord.id]
+    assert (await stored.read_run(on_slack.id)).worker_id == ""
 
 
-def test_the_engines_connections_have_the_millisecond_clock_of_newer_sqlite(
-    sqlite_url: str,
+async def test_work_of_a_dead_process_is_taken(
+    database: Database, clock: FakeClock, alice: Identity, tasks: Tasks
 ) -> None:
-    """From Python 3.12 on the library calls a function that SQLite has since 3.42."""
-    engine = open_pool(sqlite_url)
-    with engine.connect() as connection:
-        before = time.time()
-        told = connection.execute(text("SELECT CAST(unixepoch('subsec') * 1000 AS REAL)")).scalar()
-    engine.dispose()
+    begun, stored = Begun(), Stored(database, clock)
+    runs = [
+        await stored.run(alice, status="running", worker_id=name, attempt=1)
+        for name in ("dead", "alive")
+    ]
+    async with begun.opened(database, tasks) as engine:
+        async with database.transaction() as tx:
+            count = await engine.take_over(tx, ["one", "alive"])
+        engine.offer()
 
-    assert told is not None
-    assert told == pytest.approx(before * 1000, abs=10_000)
-    assert round(told) == pytest.approx(told, abs=0.01), "in whole milliseconds"
+        assert await begun.wait_for(1) == [runs[0].id]
+    assert count == 1
+    assert (await stored.read_run(runs[1].id)).worker_id == "alive"
 
 
-async def test_a_call_that_is_cancelled_before_it_begins_leaves_no_coroutine_behind(
-    sqlite_url: str, tasks: Tasks
+async def test_work_that_ended_without_its_end_being_stored_is_started_again(
+    database: Database, clock: FakeClock, alice: Identity, tasks: Tasks
 ) -> None:
-    async with opened(sqlite_url, tasks) as engine:
-        asked = asyncio.ensure_future(engine.unknown(["nothing"]))
-        asyncio.get_running_loop().call_soon(asked.cancel)
+    begun, stored = Begun(), Stored(database, clock)
+    run = await stored.run(alice, status="running", worker_id="one", attempt=1)
+    conversation = await stored.conversation(alice)
+    turn = await stored.turn(alice, conversation)
+    async with database.transaction() as tx:
+        await turns.claim_next(tx, conversation, clock(), "one")
+    async with begun.opened(database, tasks) as engine:
+        await engine.resume()
+        at_first = dict(begun.by)
+        await engine.resume()
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            with pytest.raises(asyncio.CancelledError):
-                await asked
-            gc.collect()
+        assert sorted(await begun.wait_for(2)) == sorted([run.id, turn])
+        for _ in range(2):
+            await engine.resume()
+    assert at_first == {}, "It may just be ending."
+    assert len(begun.by["one"]) == 2, "What is active is not started again."
+
+
+async def test_a_draining_process_leaves_its_work_to_the_others(
+    postgres_url: str, clock: FakeClock, alice: Identity, tasks: Tasks
+) -> None:
+    begun, settings = Begun(), DatabaseSettings(url=postgres_url)
+    async with (
+        Database.open(settings) as first,
+        Database.open(settings) as second,
+        begun.opened(first, tasks, "draining") as draining,
+        begun.opened(second, tasks, "other"),
+    ):
+        stored = Stored(first, clock)
+        draining.drain()
+        run = await stored.run(alice, status="accepted")
+        draining.on_run_admitted(admitted(run.id))
+        await begun.wait_for(1)
+        claimed = await stored.run(alice, status="accepted", worker_id="draining")
+        draining.start("run", claimed.id)
+
+        await begun.wait_for(2)
+    assert begun.by == {"other": [run.id, claimed.id]}
+
+
+@pytest.mark.processes
+async def test_notifications_arrive_again_after_an_outage(
+    postgres_url: str, clock: FakeClock, alice: Identity, tasks: Tasks
+) -> None:
+    begun, settings = Begun(), DatabaseSettings(url=postgres_url)
+    async with (
+        Database.open(settings) as database,
+        begun.opened(database, tasks) as engine,
+        outage_of(postgres_url) as outage,
+    ):
+        stored = Stored(database, clock)
+        first = await stored.run(alice, status="accepted")
+        engine.offer()
+        await begun.wait_for(1)
+        await outage.begin()
+        await outage.end()
+        second = await stored.run(alice, status="accepted")
+        engine.offer()
+
+        assert await begun.wait_for(2) == [first.id, second.id]

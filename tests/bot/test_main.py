@@ -31,7 +31,7 @@ SECRETS = {
     "DISCORD_TOKEN": "the-token-of-my-bot",
 }
 SUBCOMMANDS = ("mcp list", "mcp approve", "mcp start", "rest list")
-SLOW_MODULES = ("sqlalchemy", "dbos", "anthropic", "openai", "alembic", "discord", "slack_bolt")
+SLOW_MODULES = ("sqlalchemy", "anthropic", "openai", "alembic", "discord", "slack_bolt")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Invoke = Callable[..., Result]

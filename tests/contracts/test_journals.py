@@ -153,7 +153,7 @@ async def begin_turn(database: Database, user: Identity, clock: FakeClock) -> st
     async with database.transaction() as tx:
         talk = await conversations.find_or_open(tx, user, place, clock())
         turn_id = await turns.add(tx, talk, user=user, place=place, message_id="m", now=clock())
-        assert await turns.claim_next(tx, talk, clock()) == turn_id
+        assert await turns.claim_next(tx, talk, clock(), "w") == turn_id
     return turn_id
 
 

@@ -134,7 +134,7 @@ async def test_a_pause_is_committed_after_what_did_not_see_it(
     conversation = await stored.conversation(alice)
     turn = await stored.turn(alice, conversation)
     async with database.transaction() as tx:
-        claimed = await turns.claim_next(tx, conversation, clock())
+        claimed = await turns.claim_next(tx, conversation, clock(), "w")
         pausing = asyncio.ensure_future(put(database, all_work(clock)))
         await asyncio.wait({pausing}, timeout=0.2)
         before = pausing.done()

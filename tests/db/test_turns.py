@@ -12,7 +12,7 @@ from sqlalchemy import select, text
 from bot.agent.messages import Usage
 from bot.agent.usage_columns import columns, usage_of
 from bot.values import Identity, Place
-from db import conversations, turns
+from db import conversations, turns, work
 from db.database import Database, DatabaseSettings
 from db.tables import conversations as table
 from db.tables import turns as turn_table
@@ -118,7 +118,7 @@ async def test_a_message_that_arrives_while_a_turn_ends_is_begun_by_one_of_the_t
             message_id=message,
             now=clock(),
         )
-        begun = await turns.claim_next(tx, conversation, clock())
+        begun = await turns.claim_next(tx, conversation, clock(), "w")
         # The first turn ends before the message is committed.
         ending = group.create_task(answer(elsewhere))
         await asyncio.wait([ending], timeout=0.2)
@@ -142,7 +142,7 @@ async def test_messages_that_arrive_at_once_are_all_answered(
             await turns.add(
                 tx, conversation, user=alice, place=place, message_id=message, now=clock()
             )
-            return await turns.claim_next(tx, conversation, clock())
+            return await turns.claim_next(tx, conversation, clock(), "w")
 
     async with (
         asyncio.timeout(30),
@@ -261,7 +261,7 @@ async def test_a_turn_that_comes_while_another_ends_is_begun_by_one_of_the_two(
                     "now": clock(),
                 }
                 await turns.add(tx, conversation, **where)
-                claimed = await turns.claim_next(tx, conversation, clock())
+                claimed = await turns.claim_next(tx, conversation, clock(), "w")
                 looked.set()
                 if claimed is None:
                     await woken.wait()
@@ -339,7 +339,7 @@ async def test_a_place_is_idle_once_its_last_turn_has_ended_and_for_as_long_as_a
     assert await idle(long_ago) == []
 
 
-async def test_what_waits_and_what_is_under_way_can_be_found_by_any_process(
+async def test_what_waits_and_what_is_under_way_can_be_found(
     database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     busy, idle = await stored.conversation(alice), await stored.conversation(bob)
@@ -351,9 +351,7 @@ async def test_what_waits_and_what_is_under_way_can_be_found_by_any_process(
 
     async with database.transaction() as tx:
         assert await turns.waiting_conversations(tx) == [(idle, bob.platform)]
-        assert await turns.running(tx, before=clock()) == []
-        clock.advance(1)
-        assert await turns.running(tx, before=clock()) == [(running, alice.platform)]
+        assert await work.of_worker(tx, "w") == [("turn", running)]
         await turns.keep_reply(tx, running, "reply-1")
 
     assert (await read(database, running)).reply_message_id == "reply-1"

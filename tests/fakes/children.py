@@ -29,7 +29,6 @@ IMPORTED = [
     "skills.mcp.approvals",
     "bot.platforms.discord.platform",
     "bot.platforms.slack.platform",
-    "dbos",
     "openai",
     "tests.stories.stage",
 ]

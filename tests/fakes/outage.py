@@ -14,8 +14,8 @@ LONG = "more than a page " * 1000
 class Outage:
     """An outage that a test begins and ends.
 
-    On SQLite the connections get no further page (`SQLITE_FULL`), and the engine's file takes no
-    write at all. On PostgreSQL all connections are cut, and new ones are refused.
+    On SQLite the connections get no further page (`SQLITE_FULL`). On PostgreSQL all connections are
+    cut, and new ones are refused.
     """
 
     def __init__(self, url: str) -> None:
@@ -52,9 +52,6 @@ class Outage:
     def checked_out(self, connection: Any, record: Any, _: object) -> None:
         """Give a connection to a SQLite file the disk that there is now."""
         if record.dbapi_connection is None or self._url.get_backend_name() != "sqlite":
-            return
-        if type(connection).__module__.startswith("sqlite3"):
-            connection.execute(f"PRAGMA query_only={'ON' if self.on else 'OFF'}")
             return
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA max_page_count={1 if self.on else 2**30}")

@@ -29,7 +29,6 @@ class Statements:
     def _note(
         self, connection: Any, _: Any, statement: str, parameters: Any, __: Any, many: bool
     ) -> None:
-        # The engine's library has synchronous drivers, and tables of its own.
         ours = connection.dialect.is_async and "alembic_version" not in statement
         if ours and statement.startswith(_EXPLAINABLE):
             self.found[statement] = parameters[0] if many else parameters

@@ -87,7 +87,7 @@ class Stored:
     async def claim_turn(self, conversation_id: str) -> str | None:
         """Give a conversation to its next turn."""
         async with self.database.transaction() as tx:
-            return await turns.claim_next(tx, conversation_id, self.now())
+            return await turns.claim_next(tx, conversation_id, self.now(), "w")
 
     async def begin_turn(self, turn_id: str) -> Turn:
         """Begin an attempt at a turn that was claimed."""

@@ -41,10 +41,8 @@ class WatchedDatabase(Database):
         transactions: How many have committed.
     """
 
-    def __init__(
-        self, writer: AsyncEngine, reader: AsyncEngine, reserved: AsyncEngine | None = None
-    ) -> None:
-        super().__init__(writer, reader, reserved)
+    def __init__(self, *engines: AsyncEngine) -> None:
+        super().__init__(*engines)
         self.transactions = 0
         self._inside: set[asyncio.Task[object] | None] = set()
         self._plan: deque[tuple[When, Exception] | None] = deque()

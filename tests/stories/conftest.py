@@ -1,7 +1,5 @@
 """On which transport and which database a story is played; and that each begins afresh."""
 
-import sys
-from collections.abc import Iterator
 from zlib import crc32
 
 import pytest
@@ -60,13 +58,3 @@ def chat_way(request: pytest.FixtureRequest) -> ChatWay:
     """A chat by one of its transports, on one kind of database or the other."""
     databases = {"discord": "sqlite_url", "socket": "sqlite_url", "http": "postgres_url"}
     return ChatWay(request.param, request.getfixturevalue(databases[request.param]))
-
-
-@pytest.fixture(autouse=True)
-def _no_engine_is_left() -> Iterator[None]:
-    """End the engine of a story that broke off: there is one in a process, and others follow."""
-    yield
-    if "dbos" in sys.modules:
-        from dbos import DBOS
-
-        DBOS.destroy(destroy_registry=True)

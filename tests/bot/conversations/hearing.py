@@ -127,7 +127,7 @@ class Process:
     async def started_turns(self) -> list[str]:
         """Return the ids of the turns that were started here."""
         await self.tasks.wait_idle(10)
-        return [work_id for _, work_id, _ in self.engine.started]
+        return [work_id for _, work_id in self.engine.started]
 
 
 @asynccontextmanager

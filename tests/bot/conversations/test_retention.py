@@ -18,7 +18,6 @@ from db.database import Database, DatabaseSettings
 from db.tables import conversations, files, messages, metadata, outbox
 from db.tables import users as people
 from tests.fakes.clock import FakeClock
-from tests.fakes.engine import FakeEngine
 from tests.fakes.history import History
 from tests.fakes.office import FakeOffice
 from tests.fakes.patience import eventually
@@ -67,7 +66,6 @@ def retention_of(
 ) -> Retention:
     return Retention(
         database=database,
-        engine=FakeEngine(),
         settings=settings or RetentionSettings(),
         runs=SubagentSettings(archive_ttl_minutes=60),
         now=clock,

@@ -1,0 +1,92 @@
+"""Notifications between the processes at one database, without any polling."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Self
+
+from asyncpg import Connection
+from asyncpg.exceptions import PostgresError
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from bot.tasks import Tasks
+from db.database import Database
+
+log = logging.getLogger(__name__)
+
+CHANNEL = "retinue_work"
+#: Pauses between attempts to connect again.
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 30.0
+#: Longest time in which the last notification is sent when the process ends.
+LAST_SECONDS = 1.0
+_LOST = (SQLAlchemyError, PostgresError, OSError)
+
+
+class Notifications:
+    """Notifies every process at the same database, this one included; many at once become one.
+
+    On PostgreSQL by NOTIFY, on a connection of its own; a file of SQLite has one process. They may
+    be lost with the connection, so what they say must be found by looking, too: once connected, the
+    receiver is called in any case.
+    """
+
+    def __init__(self, listener: AsyncEngine | None, receive: Callable[[], None]) -> None:
+        self._listener = listener
+        self._receive = receive
+        self._due = False
+        self._wake = asyncio.Event()
+        self._driver: Connection | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, database: Database, receive: Callable[[], None]) -> AsyncIterator[Self]:
+        """Listen until the block ends, and call `receive` at each notification."""
+        opened = cls(database.listener, receive)
+        if opened._listener is None:
+            yield opened
+            return
+        async with Tasks() as tasks:
+            tasks.start(opened._listen(opened._listener), name="listen to other processes")
+            yield opened
+            if opened._due and opened._driver is not None:
+                with suppress(TimeoutError, *_LOST):
+                    async with asyncio.timeout(LAST_SECONDS):
+                        await opened._driver.execute(f"NOTIFY {CHANNEL}")
+
+    def send(self) -> None:
+        """Notify all processes, as soon as the connection is there."""
+        if self._listener is None:
+            self._receive()
+            return
+        self._due = True
+        self._wake.set()
+
+    async def _listen(self, listener: AsyncEngine) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                async with listener.connect() as connection:
+                    driver = (await connection.get_raw_connection()).driver_connection
+                    assert driver is not None
+                    driver.add_termination_listener(lambda _: self._wake.set())
+                    await driver.add_listener(CHANNEL, lambda *_: self._receive())
+                    self._receive()
+                    pause, self._driver = FIRST_PAUSE_SECONDS, driver
+                    await self._send_while_open(driver)
+            except _LOST as error:
+                log.debug("Notifications of other processes: %s", type(error).__name__)
+                self._due = True
+            finally:
+                self._driver = None
+            await asyncio.sleep(pause)
+            pause = min(LONGEST_PAUSE_SECONDS, pause * 2)
+
+    async def _send_while_open(self, driver: Connection) -> None:
+        while not driver.is_closed():
+            if self._due:
+                self._due = False
+                await driver.execute(f"NOTIFY {CHANNEL}")
+            await self._wake.wait()
+            self._wake.clear()
