@@ -128,6 +128,9 @@ _HINTED = {
     for hint in sorted({hint for each in FORMATS for hint in each.hints})
 }
 
+#: No key of a known format is shorter.
+SHORTEST_KEY = 15
+
 _ADDRESS = re.compile(r"(?<=://)[^/\s:@]+:(?P<password>[^/\s@]+)(?=@)")
 # Placeholders: `{password}`, `%s`, `$PASS`, `<secret>`, `***`.
 _PLACEHOLDER = re.compile(r".*[{}<>\[\]()\"'`].*|\$\w+|%[a-z]|[*.x•…-]+")
@@ -191,6 +194,8 @@ def without_keys(text: str) -> str:
 
     All formats are searched in the original text, since a part of one key may look like another.
     """
+    if len(text) < SHORTEST_KEY:
+        return text
     hints = [hint for hint in _HINTED if hint in text]
     found = sorted(
         match.span()

@@ -4,8 +4,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from hashlib import sha256
-from typing import Any
 
 from bot.values import Json
 
@@ -224,7 +224,7 @@ class Image:
         return b64encode(self.data).decode()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UserMessage:
     """A message to the agent, from the user, its parent or the runtime.
 
@@ -235,8 +235,13 @@ class UserMessage:
     text: str
     images: tuple[Image, ...] = ()
 
+    @cached_property
+    def size(self) -> int:
+        """The size in bytes, of which `estimate_tokens` takes a third."""
+        return _bytes_of(self.text) + 12 + 3 * IMAGE_TOKENS * len(self.images)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class ToolResults:
     """The results of all calls of one answer, in the order of the calls.
 
@@ -248,8 +253,14 @@ class ToolResults:
     results: tuple[ToolResult, ...]
     note: str = ""
 
+    @cached_property
+    def size(self) -> int:
+        """The size in bytes, of which `estimate_tokens` takes a third."""
+        texts = sum(_bytes_of(each.text) + 60 for each in self.results) + _bytes_of(self.note)
+        return texts + 3 * sum(each.tokens for result in self.results for each in result.media)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Answer:
     """One answer of a model.
 
@@ -270,6 +281,14 @@ class Answer:
     native: list[Json] | None = None
     thought: bool = False
     fallback: str = ""
+
+    @cached_property
+    def size(self) -> int:
+        """The size in bytes, of which `estimate_tokens` takes a third."""
+        if self.native is not None:
+            return _bytes_of(str(self.native))
+        calls = sum(_bytes_of(str(call.arguments)) + 60 for call in self.calls)
+        return _bytes_of(self.text) + calls
 
 
 Message = UserMessage | ToolResults | Answer
@@ -367,7 +386,7 @@ def holds_images(messages: Iterable[Message]) -> bool:
     )
 
 
-def estimate_tokens(value: str | Sequence[Message] | Any) -> int:
+def estimate_tokens(value: str | Sequence[Message]) -> int:
     """Return a rough upper estimate of the tokens of a text or of messages: a third of the bytes.
 
     An image counts as `IMAGE_TOKENS`, whatever its size, and a page of a PDF as `PAGE_TOKENS`. No
@@ -375,20 +394,7 @@ def estimate_tokens(value: str | Sequence[Message] | Any) -> int:
     """
     if isinstance(value, str):
         return _bytes_of(value) // 3 + 1
-    length = 0
-    for message in value:
-        match message:
-            case UserMessage(text, images):
-                length += _bytes_of(text) + 12 + 3 * IMAGE_TOKENS * len(images)
-            case ToolResults(results, note):
-                length += sum(_bytes_of(each.text) + 60 for each in results) + _bytes_of(note)
-                length += 3 * sum(each.tokens for result in results for each in result.media)
-            case Answer(native=list(native)):
-                length += _bytes_of(str(native))
-            case Answer(text, calls):
-                length += _bytes_of(text)
-                length += sum(_bytes_of(str(call.arguments)) + 60 for call in calls)
-    return length // 3 + 1
+    return sum(message.size for message in value) // 3 + 1
 
 
 def _bytes_of(text: str) -> int:

@@ -35,8 +35,7 @@ def written(body: Json) -> bytes:
     return f"{{{','.join(parts)}}}".encode()
 
 
-def _json(part: object) -> str:
-    return json.dumps(part, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class StreamedError(Exception):

@@ -11,6 +11,7 @@ import unicodedata
 import zoneinfo
 from collections.abc import Iterator
 from pathlib import Path
+from re import _parser  # type: ignore[attr-defined]
 
 import pytest
 from hypothesis import given, settings
@@ -215,6 +216,12 @@ def test_a_key_of_every_documented_format_is_masked(name: str) -> None:
 )
 def test_a_key_with_few_digits_or_with_another_format_inside_is_masked_whole(key: str) -> None:
     assert without_keys(key) == MASK
+
+
+def test_no_format_has_shorter_keys_than_are_searched_for() -> None:
+    # The parser of the standard library knows the least length; its module has no public name.
+    least = min(_parser.parse(each.core.pattern).getwidth()[0] for each in FORMATS)
+    assert least == masking.SHORTEST_KEY
 
 
 def test_every_format_is_drawn_in_these_tests() -> None:
