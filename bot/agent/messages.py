@@ -316,7 +316,7 @@ def to_json(message: Message) -> Json:
         case ToolResults(results, note):
             rows = [result.document for result in results]
             return {"kind": "results", "results": rows, "note": note}
-        case Answer():
+        case Answer(usage=used):
             return {
                 "kind": "answer",
                 "text": message.text,
@@ -325,14 +325,9 @@ def to_json(message: Message) -> Json:
                     for c in message.calls
                 ],
                 "stop": str(message.stop),
-                "usage": [
-                    message.usage.input,
-                    message.usage.output,
-                    message.usage.cache_read,
-                    message.usage.cache_write,
-                ],
-                "discount": message.usage.discount,
-                "cost": message.usage.cost,
+                "usage": [used.input, used.output, used.cache_read, used.cache_write],
+                "discount": used.discount,
+                "cost": used.cost,
                 "model": message.model,
                 "native": message.native,
                 "thought": message.thought,
