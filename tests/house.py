@@ -63,7 +63,7 @@ class Source:
 
     @cached_property
     def imported(self) -> tuple[Import, ...]:
-        return tuple(_imports(self.tree, late=False, typing=False))
+        return tuple(_imports(self.tree))
 
     @cached_property
     def origins(self) -> dict[str, str]:
@@ -100,8 +100,9 @@ class Source:
         return f"{self.path}:{node.line if isinstance(node, Import) else node.lineno}"
 
 
-def _imports(tree: ast.AST, *, late: bool, typing: bool) -> Iterator[Import]:
-    for node in ast.iter_child_nodes(tree):
+def _imports(tree: ast.Module) -> Iterator[Import]:
+    waiting: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
+    for node, late, typing in waiting:
         if isinstance(node, ast.Import):
             yield from (Import(node.lineno, "", alias.name, late, typing) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -111,11 +112,9 @@ def _imports(tree: ast.AST, *, late: bool, typing: bool) -> Iterator[Import]:
         elif isinstance(node, ast.Call) and _name(node.func) == "import_module":
             names = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
             yield from (Import(node.lineno, "", str(name), True, typing) for name in names)
-        yield from _imports(
-            node,
-            late=late or isinstance(node, Function | ast.Lambda),
-            typing=typing or _is_for_types(node),
-        )
+        inner = late or isinstance(node, Function | ast.Lambda)
+        only = typing or _is_for_types(node)
+        waiting.extend((below, inner, only) for below in ast.iter_child_nodes(node))
 
 
 def _is_for_types(node: ast.AST) -> bool:

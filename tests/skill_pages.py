@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,11 +49,11 @@ def tools_in(path: Path) -> Iterator[DecoratedTool]:
     A decorator may have a name of its own, there or in `skills.base`: `reads = tool(...)`,
     `writes = partial(tool, ...)`.
     """
-    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    nodes = list(ast.walk(_parsed(path)))
     named: dict[str, dict[str, ast.expr]] = {"tool": {}}
     shared = Path(base.__file__)
-    for node in [*ast.parse(shared.read_text("utf-8")).body * (path != shared), *nodes]:
-        if not isinstance(node, ast.Assign):
+    for node in [*_parsed(shared).body * (path != shared), *nodes]:
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
             continue
         made = re.match(r"(?:partial\()?(\w+)[,(]", ast.unparse(node.value))
         if made and made[1] in named:
@@ -67,6 +68,11 @@ def tools_in(path: Path) -> Iterator[DecoratedTool]:
             if name in named:
                 about = (ast.get_docstring(node) or "").partition("\n")[0]
                 yield DecoratedTool(node.name, about, named[name] | _keywords(mark))
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
 
 
 def _keywords(call: ast.expr) -> dict[str, ast.expr]:

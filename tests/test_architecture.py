@@ -35,6 +35,9 @@ from tests.house_rules import (
 
 Rule = Callable[[House], Iterator[str]]
 
+#: In one test process: to parse all sources takes longer than to judge them.
+pytestmark = pytest.mark.xdist_group("house")
+
 
 @cache
 def line_of(module: str) -> int:

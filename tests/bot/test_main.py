@@ -514,12 +514,14 @@ def test_plain_lines_are_a_message_each(run: Run) -> None:
 
 
 @pytest.mark.parametrize("words", [["ask", "note:", "look"], ["chat", "-m", "note: look"]])
-def test_what_is_piped_in_follows_what_was_typed(run: Run, words: list[str]) -> None:
+def test_what_is_piped_in_follows_what_was_typed(
+    run: Run, tmp_path: Path, words: list[str]
+) -> None:
     run("-m", "bot", *words, "--as", "alice", piped="at this\n")
 
-    done = run("-m", "bot", "ask", "--as", "alice", "search my notes for look")
-
-    assert r"look\n\nat this" in done.stdout
+    with closing(sqlite3.connect(tmp_path / "data/retinue.db")) as database:
+        notes = database.execute("SELECT text FROM notes").fetchall()
+    assert notes == [("look\n\nat this",)]
 
 
 def test_an_agent_that_is_asked_answers_with_its_result_alone(run: Run) -> None:

@@ -66,6 +66,8 @@ def bolt_app(
 
     _BOLT.addFilter(_is_needed)
     app = AsyncApp(
+        # Without a name the library reads the source of every caller to find one.
+        name=__name__,
         client=AsyncWebClient(base_url=settings.api_url, session=session),
         before_authorize=find,
         authorize=authorize,

@@ -74,7 +74,10 @@ class Recorder:
     def __post_init__(self) -> None:
         self.gate.set()
         self.app = AsyncApp(
-            authorize=authorize, request_verification_enabled=False, process_before_response=True
+            name=__name__,
+            authorize=authorize,
+            request_verification_enabled=False,
+            process_before_response=True,
         )
         self.app.use(self._count)
         self.app.event("app_mention")(self._mention)

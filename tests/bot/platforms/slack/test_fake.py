@@ -96,7 +96,7 @@ def client(slack: FakeSlack) -> AsyncWebClient:
 
 @pytest.fixture
 def app(slack: FakeSlack, client: AsyncWebClient) -> AsyncApp:
-    return AsyncApp(client=client, signing_secret=slack.signing_secret)
+    return AsyncApp(name=__name__, client=client, signing_secret=slack.signing_secret)
 
 
 def button(label: str, **more: object) -> Json:
