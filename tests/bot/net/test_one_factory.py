@@ -48,16 +48,27 @@ def names(source: Source) -> Iterator[tuple[int, str]]:
             yield found.line, found.target
     renamed = {
         alias.asname: alias.name
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Import)
         for alias in node.names
         if alias.asname
     }
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call):
-            first, *rest = ast.unparse(node.func).split(".")
+    for node in source.nodes:
+        if isinstance(node, ast.Call) and (called := dotted(node.func)):
+            first, *rest = called
             first = renamed.get(first, source.origins.get(first, first))
             yield node.lineno, ".".join([first, *rest])
+
+
+def dotted(node: ast.expr) -> list[str]:
+    """Return the words of a dotted name; none behind a call, which is found by itself."""
+    match node:
+        case ast.Name(id=word):
+            return [word]
+        case ast.Attribute(value=value, attr=word) if before := dotted(value):
+            return [*before, word]
+        case _:
+            return []
 
 
 def test_only_the_guard_makes_clients_for_what_others_name() -> None:
