@@ -97,6 +97,7 @@ reference: $(VENV)/.installed-dev ## Test against the reference server of MCP (n
 	npm install --prefix $(VENV)/npm --no-audit --no-fund --silent $(REFERENCE)
 	$(BIN)/python -m pytest tests/skills/mcp -k reference $(ARGS)
 
+pythons: WORKERS = $(FAST_WORKERS)
 pythons: $(VENV)/.installed-dev ## Start, chat and test on every Python from 3.11 to 3.14 that is here
 	@WORKERS=$(WORKERS) .ci/pythons
 
