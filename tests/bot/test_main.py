@@ -3,7 +3,6 @@
 import errno
 import itertools
 import json
-import logging
 import os
 import sqlite3
 import subprocess
@@ -21,6 +20,7 @@ from bot.__main__ import MAX_PIPED, ConsoleCommands, build
 from bot.errors import BadRequestError
 from db.database import hold
 from migrations.version import SCHEMA_VERSION
+from tests.fakes.console import log_as_before
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("chat", "ask", "serve", "worker", "check", "migrate", "doctor")
@@ -61,8 +61,6 @@ def run(tmp_path: Path) -> Run:
 @pytest.fixture
 def invoke(tmp_path: Path) -> Iterator[Invoke]:
     """Runs a command in this process with the given configuration, and leaves the log as it was."""
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
 
     def start(command: str, text: str = "", *more: str, **environ: str) -> Result:
         file = tmp_path / "config.yaml"
@@ -72,12 +70,8 @@ def invoke(tmp_path: Path) -> Iterator[Invoke]:
             build(), [*command.split(), "--config", str(file), *more], env={**nothing, **environ}
         )
 
-    yield start
-    for handler in root.handlers:
-        if handler not in before:
-            handler.close()
-    root.handlers[:] = before
-    root.setLevel(level)
+    with log_as_before():
+        yield start
 
 
 def test_help_names_every_command_and_what_it_is_for(run: Run) -> None:

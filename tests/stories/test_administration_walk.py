@@ -1,10 +1,8 @@
 """An operator carries out the walk-through of docs/administration.md, action by action."""
 
 import asyncio
-import os
 import re
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
@@ -12,14 +10,17 @@ from zipfile import ZipFile
 import pytest
 import yaml
 from sqlalchemy import select
+from typer.testing import CliRunner
 
+from bot.__main__ import build
 from bot.conversations.access import AccessSettings
 from bot.values import Json
 from db.tables import audit, conversations, messages
 from skills.files.settings import WorkspaceSettings
 from skills.settings import OwnSkillsSettings
-from tests.docs.pages import ROOT, Page
+from tests.docs.pages import Page
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.console import log_as_before
 from tests.stories.chats import Chat, ChatWay, Talk, new_chat
 from tests.stories.live_file import LiveFile
 from tests.stories.stage import Play, call
@@ -130,25 +131,20 @@ class Walk:
         return self._chat.direct_texts("root")[-1]
 
     async def _console(self, command: str) -> str:
-        _, *arguments = shlex.split(command)
-        environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": str(Path.home())}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *arguments,
-            f"--config={self._file.path}",
-            cwd=self._file.path.parent,
-            env=environ,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        read, _ = await process.communicate()
+        arguments = shlex.split(command.removeprefix("python -m bot "))
+        with log_as_before():
+            # Beside the bot, as from another process, which would take a second to start each time.
+            done = await asyncio.to_thread(
+                CliRunner().invoke, build(), [*arguments, f"--config={self._file.path}"]
+            )
         # Long lines are broken where the terminal ends.
-        return " ".join(read.decode().split())
+        return " ".join(done.output.split())
 
 
-@pytest.mark.processes
-@pytest.mark.timeout(200)
-async def test_an_operator_walks_through_the_page(chat_way: ChatWay, tmp_path: Path) -> None:
+async def test_an_operator_walks_through_the_page(
+    chat_way: ChatWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     play = Play(
         main=[
             call("sessions_spawn", task="Count the hens", label="hens"),
