@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, exists, func, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, or_, select, update
 
 from bot.values import Identity, Place, short
 from db.database import Transaction
-from db.rows import PLACE, RowMapper, change, insert_new, is_at, owned_by, readable_in
-from db.schema.base import ROUTE
-from db.tables import messages, outbox, run_files, sentences, subagent_runs
-from db.types import UtcDateTime
+from db.rows import RowMapper, change, insert_new, owned_by, readable_in
+from db.tables import messages, outbox, run_files, subagent_runs
 
 #: Delay of the files of a run whose announcement is part of another one, which comes first.
 FILES_AFTER = timedelta(seconds=5)
@@ -60,26 +58,6 @@ _ENTRIES = RowMapper(OutboxEntry, outbox)
 # Statements of the hot path are built once: building one costs more than running it.
 _GET = _ENTRIES.query.where(outbox.c.key == bindparam("b_key"))
 _OLDEST = (outbox.c.created_at, outbox.c.key)
-_NOW = bindparam("b_now", type_=UtcDateTime())
-#: A sentence about the progress of runs is being posted in the place of an item.
-_POSTING = exists().where(
-    *(sentences.c[name] == outbox.c[name] for name in ROUTE), sentences.c.posting_until > _NOW
-)
-_CLAIM = (
-    update(outbox)
-    .where(
-        outbox.c.key == bindparam("b_key"),
-        outbox.c.status.in_(("pending", "waiting")),
-        outbox.c.due_at <= _NOW,
-        ~_POSTING,
-    )
-    .values(
-        status="sending",
-        worker_id=bindparam("b_worker"),
-        attempts=outbox.c.attempts + 1,
-        first_tried_at=func.coalesce(outbox.c.first_tried_at, _NOW),
-    )
-)
 _DELIVERED = update(outbox).where(
     outbox.c.key == bindparam("b_key"),
     outbox.c.status.in_(("sending", "pending", "waiting", "blocked")),
@@ -116,57 +94,6 @@ async def put(
 async def get(tx: Transaction, key: str) -> OutboxEntry | None:
     """Return the item with this key."""
     return await _ENTRIES.first(tx, _GET, {"b_key": key})
-
-
-async def claim(
-    tx: Transaction, key: str, worker_id: str, now: datetime, *, together: bool = False
-) -> list[OutboxEntry]:
-    """Claim an item for sending; none if it is not due, or another process is sending it.
-
-    While a sentence about progress is being posted in its place, no item is due there.
-
-    Args:
-        tx: The transaction.
-        key: The item.
-        worker_id: The process that sends it.
-        now: The time.
-        together: Whether to claim the due items of its batch as well. They are sent as one message,
-            whose key is stored before it: after a crash the same items are sent under it again.
-
-    Returns:
-        The items in the order in which their runs were asked for.
-    """
-    if not (await tx.execute(_CLAIM, {"b_key": key, "b_worker": worker_id, "b_now": now})).rowcount:
-        return []
-    item = await get(tx, key)
-    if item is None:
-        return []
-    if item.text_delivered or not item.batch_id or not (together or item.send_key):
-        return [item]
-    same = (
-        outbox.c.batch_id == item.batch_id,
-        # Written out, so that the partial index is used.
-        outbox.c.batch_id != literal_column("''"),
-        outbox.c.user_id == item.user.key,
-        outbox.c.send_key == item.send_key,
-        ~outbox.c.text_delivered,
-        *is_at(outbox, item.place, *PLACE),
-    )
-    # Items that another process claims at this moment are sent by that one.
-    due = (outbox.c.status.in_(("pending", "waiting")), outbox.c.due_at <= now)
-    mates = select(outbox.c.key).where(*same, *due).with_for_update(skip_locked=True)
-    keys = [*await tx.scalars(mates)]
-    if keys:
-        values = {"status": "sending", "worker_id": worker_id, "attempts": outbox.c.attempts + 1}
-        first = func.coalesce(outbox.c.first_tried_at, now)
-        await change(tx, outbox, outbox.c.key.in_(keys), **values, first_tried_at=first)
-    send_key = item.send_key or key
-    keys = [key, *keys]
-    await change(tx, outbox, outbox.c.key.in_(keys), send_key=send_key)
-    asked_first = (subagent_runs.c.number, outbox.c.key)
-    query = _ENTRIES.query.join(subagent_runs, subagent_runs.c.id == outbox.c.run_id)
-    claimed = query.where(outbox.c.key.in_(keys)).order_by(*asked_first)
-    return await _ENTRIES.all(tx, claimed)
 
 
 async def delivered(tx: Transaction, key: str, message_ids: list[str], now: datetime) -> None:

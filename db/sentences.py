@@ -50,7 +50,7 @@ async def reserve(tx: Transaction, run: Run, tokens: int) -> None:
 async def post(tx: Transaction, place: Place, run_ids: Sequence[str], until: datetime) -> bool:
     """Begin to post a sentence; `False` if one of its runs is over.
 
-    Until `posted`, or the given time at the latest, `outbox.claim` takes nothing for the place.
+    Until `posted`, or the given time at the latest, `deliveries.claim` takes nothing for the place.
     """
     # Locked until the commit, so that no run ends in between.
     at_work = select(subagent_runs.c.id).where(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import ColumnElement, bindparam, func, select
 
 from bot.values import Identity
 from db.database import Transaction
@@ -19,15 +19,6 @@ _NAME = (
     .with_for_update(read=True, key_share=True)
 )
 _GET = select(users).where(users.c.id == bindparam("b_key"))
-_SPOKE = (
-    select(messages.c.id)
-    .where(
-        messages.c.conversation_id == bindparam("b_conversation"),
-        messages.c.author == bindparam("b_key"),
-        messages.c.created_at > bindparam("b_since"),
-    )
-    .limit(1)
-)
 _STOPPER = select(subagent_runs.c.cancelled_by).where(
     subagent_runs.c.id == bindparam("b_run"),
     subagent_runs.c.cancelled_by != subagent_runs.c.user_id,
@@ -94,10 +85,13 @@ async def search_token(tx: Transaction, key: str) -> str:
     return found or ""
 
 
-async def spoke_since(tx: Transaction, key: str, conversation_id: str, since: datetime) -> bool:
-    """Return True if a user wrote in a conversation after a time."""
-    values = {"b_conversation": conversation_id, "b_key": key, "b_since": since}
-    return await tx.scalar(_SPOKE, values) is not None
+def spoke_since(
+    key: ColumnElement[str], conversation_id: ColumnElement[str], since: ColumnElement[datetime]
+) -> ColumnElement[bool]:
+    """Return the condition that a user wrote in a conversation after a time."""
+    there = (messages.c.conversation_id == conversation_id, messages.c.author == key)
+    first = select(messages.c.id).where(*there, messages.c.created_at > since).limit(1)
+    return first.scalar_subquery().is_not(None)
 
 
 async def stopper_of(tx: Transaction, run_id: str) -> User | None:

@@ -26,11 +26,11 @@ from bot.subagents.requests import notify_of
 from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Live, Place, Stopper
-from db import admin_notices, outbox, pauses, run_files, runs, users
+from db import admin_notices, deliveries, outbox, pauses, run_files, users
 from db.admin_notices import StoredNotice
 from db.database import Database, Transaction, patiently
+from db.deliveries import ClaimedEntry
 from db.outbox import OutboxEntry
-from db.runs import Run
 from db.users import User
 
 log = logging.getLogger(__name__)
@@ -103,32 +103,40 @@ class Announcements:
             True if it arrived, and the items of which files are left.
         """
         async with self.database.transaction() as tx:
-            together = self.settings().joined
-            items = await outbox.claim(tx, key, self.worker_id, self.now(), together=together)
+            settings = self.settings()
+            items = await deliveries.claim(
+                tx,
+                key,
+                self.worker_id,
+                self.now(),
+                present=timedelta(seconds=settings.present_seconds),
+                together=settings.joined,
+            )
             if not items:
                 return False, []
             # Before the commit: a claimed item that is not under way counts as forgotten.
             keys |= {each.key for each in items}
             self.under_way.update(keys)
-            item, run_ids = items[0], [each.run_id for each in items if each.run_id]
+            item, alone = items[0], len(items) == 1
             files: list[tuple[str, bytes]] = []
             left: list[str] = []
             if item.text_delivered:
                 files = await run_files.of_run(tx, item.run_id or "")
             else:
-                left = [run_id for run_id in run_ids if await run_files.exist(tx, run_id)]
-            alone = item.run_id if len(items) == 1 else None
-            stopper = await users.stopper_of(tx, alone) if alone else None
-            reported = await runs.get_many(tx, run_ids)
-            notice = None
+                left = [each.run_id for each in items if each.run_id and each.has_files]
+            stopper = None
+            if alone and item.run_id and item.stopped_by_other:
+                stopper = await users.stopper_of(tx, item.run_id)
+            notice = paused = None
             if item.key.startswith(PREFIX):
                 notice = await admin_notices.get(tx, id_of(item.key))
-            quiet = await self._is_quiet(tx, reported)
-            paused = None if notice else await pauses.of(tx, item.user.key, item.place)
+            elif item.any_pause:
+                paused = await pauses.of(tx, item.user.key, item.place)
         if item.text_delivered:
             sending = partial(_send_files, item, [OutgoingFile(*each) for each in files])
         else:
-            resumable = bool(alone) and any(run.status.resumable for run in reported)
+            resumable = alone and item.run_status is not None and item.run_status.resumable
+            quiet = _is_quiet(items)
             shown = [*items]
             if paused is not None:
                 shown[-1] = replace(shown[-1], text=f"{shown[-1].text}\n\n{pause_line(paused)}")
@@ -151,17 +159,6 @@ class Announcements:
         await self._store(items, store)
         self._tried(item, "delivered")
         return True, [each.key for each in items if each.run_id in left]
-
-    async def _is_quiet(self, tx: Transaction, reported: Sequence[Run]) -> bool:
-        """Return True if the owner of runs needs no ping: by choice, or since the owner is here."""
-        if not reported:
-            return False
-        user, conversation_id = reported[0].user_id, reported[0].conversation_id
-        owner = await users.get(tx, user)
-        if all(notify_of(run, owner) == "silent" for run in reported):
-            return True
-        since = self.now() - timedelta(seconds=self.settings().present_seconds)
-        return bool(conversation_id) and await users.spoke_since(tx, user, conversation_id, since)
 
     async def _send(self, items: Sequence[OutboxEntry], send: Send) -> Delivered | None:
         """Send items through the outlet of their platform; a failure is stored."""
@@ -252,6 +249,15 @@ class Announcements:
             keys = await outbox.due(tx, list(self.outlets), now, together=together)
         for key in keys:
             self.on_due(AnnouncementDue(key=key))
+
+
+def _is_quiet(items: Sequence[ClaimedEntry]) -> bool:
+    """Return True if the owner of runs needs no ping: by choice, or since the owner is here."""
+    of_runs = [(each, each.run_metadata) for each in items if each.run_metadata is not None]
+    if not of_runs:
+        return False
+    silent = all(notify_of(metadata, each.notify) == "silent" for each, metadata in of_runs)
+    return silent or any(each.owner_present for each, _ in of_runs)
 
 
 async def _announce(

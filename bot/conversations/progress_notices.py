@@ -43,7 +43,7 @@ class ProgressNotices:
             owner = await users.get(tx, run.user_id) if run else None
         if run is None or owner is None or run.status.final:
             return
-        if run.mode == "async" and notify_of(run, owner) == "progress":
+        if run.mode == "async" and notify_of(run.metadata, owner.notify) == "progress":
             said = one_line(event.content, CHARACTERS)
             text = f"🔄 “{run.label}” (`{short(run.id)}`): {said}"
             self.notices.say(run.place, owner.identity, text)

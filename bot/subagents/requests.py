@@ -9,7 +9,6 @@ from bot.values import Identity, Json, Place, Role, RunUsage
 from db.audit import AuditEntry
 from db.runs import Run as Run  # noqa: PLC0414 - skills see only this module
 from db.spending import Grouping, SpendingSum
-from db.users import User
 from skills.base import ToolContext
 
 #: Keys of a run's metadata: the task was written from a prompt with foreign content, or with
@@ -179,10 +178,10 @@ class RunRequest:
     given: Json | None = None
 
 
-def notify_of(run: Run, user: User | None) -> str:
+def notify_of(metadata: Json, chosen: str) -> str:
     """Return the notifications about a run: those asked for with it, else its owner's choice."""
-    chosen: str = run.metadata.get(NOTIFY_OF_RUN) or (user.notify if user else "")
-    return chosen or NOTIFY[0]
+    asked: str = metadata.get(NOTIFY_OF_RUN, "")
+    return asked or chosen or NOTIFY[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from bot.values import Identity
-from db import conversations, outbox, run_files
+from db import conversations, deliveries, outbox, run_files
 from db.database import Database, DatabaseSettings
 from db.outbox import NewOutboxEntry, OutboxEntry
 from db.tables import outbox as table
@@ -23,7 +23,7 @@ async def claim(
     database: Database, key: str, clock: FakeClock, worker: str = "w1"
 ) -> OutboxEntry | None:
     async with database.transaction() as tx:
-        return next(iter(await outbox.claim(tx, key, worker, clock())), None)
+        return next(iter(await deliveries.claim(tx, key, worker, clock())), None)
 
 
 async def book(database: Database, key: str, clock: FakeClock) -> None:

@@ -1,5 +1,6 @@
 """Results of the runs that one turn started are sent in one message, under one stored key."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 from sqlalchemy import update
 
 from bot.values import Identity
-from db import batches, outbox
+from db import batches, deliveries, outbox
 from db.batches import SPOKEN, TOGETHER
 from db.database import Database
 from db.outbox import NewOutboxEntry, OutboxEntry
@@ -66,10 +67,10 @@ class Batch:
             await outbox.put(tx, item, self.clock())
             return await self.plan(tx)
 
-    async def claim(self, number: int, worker: str = "w1") -> list[OutboxEntry]:
+    async def claim(self, number: int, worker: str = "w1") -> Sequence[OutboxEntry]:
         """Claim the item of a run, and what is sent with it."""
         async with self.database.transaction() as tx:
-            return await outbox.claim(
+            return await deliveries.claim(
                 tx, self.runs[number], worker, self.clock(), together=self.together
             )
 
@@ -77,7 +78,7 @@ class Batch:
         """Return the time at which the item of a run is due."""
         return (await self.stored.read_item(self.runs[number])).due_at
 
-    def texts(self, items: list[OutboxEntry]) -> list[str]:
+    def texts(self, items: Sequence[OutboxEntry]) -> list[str]:
         return [item.text for item in items]
 
 
@@ -188,8 +189,8 @@ async def test_a_blocked_result_that_is_tried_again_is_a_message_of_its_own(
     await batch.end(0)
     await batch.end(1)
     async with batch.database.transaction() as tx:
-        for item in await outbox.claim(tx, batch.runs[0], "w1", batch.clock(), together=True):
-            await outbox.block(tx, item, error="The room is gone.")
+        for each in await deliveries.claim(tx, batch.runs[0], "w1", batch.clock(), together=True):
+            await outbox.block(tx, each, error="The room is gone.")
         assert await outbox.retry_blocked(tx, batch.runs[1], batch.alice.key, batch.clock())
 
     [item] = await batch.claim(1)

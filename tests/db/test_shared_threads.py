@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, literal, select
 
 from bot.values import ConversationMode, Identity, Place, new_sortable_id
 from db import conversations, shared_threads, turns, users
@@ -14,6 +14,7 @@ from db.database import Database
 from db.rows import change
 from db.shared_threads import Course
 from db.tables import messages, subagent_runs
+from db.types import UtcDateTime
 from tests.fakes.clock import FakeClock
 from tests.fakes.plans import Statements
 from tests.fakes.stored import Stored, room
@@ -168,7 +169,9 @@ async def test_the_newest_messages_of_a_long_conversation_are_found_by_their_tim
 
     with recorded.recorded():
         async with thread.database.snapshot() as tx:
-            assert not await users.spoke_since(tx, bob.key, conversation, now)
+            after = literal(now, UtcDateTime())
+            spoke = users.spoke_since(literal(bob.key), literal(conversation), after)
+            assert not await tx.scalar(select(spoke))
             assert not await shared_threads.spoken_since(tx, bob, thread.place, now)
 
     found = [each for _, each in recorded.searches(database_url, "messages").items()]

@@ -13,7 +13,7 @@ from bot.errors import DeliveryError
 from bot.platforms.base import Announcement, Delivered, OutgoingFile
 from bot.tasks import Tasks
 from bot.values import Identity
-from db import outbox, run_files
+from db import deliveries, outbox, run_files
 from db.database import Database, DatabaseSettings
 from db.tables import subagent_runs
 from tests.fakes.clock import FakeClock
@@ -378,10 +378,10 @@ async def test_files_whose_process_died_are_sent_once_more_marked_and_then_given
 ) -> None:
     key = await with_files(stored, alice)
     async with stored.database.transaction() as tx:
-        assert await outbox.claim(tx, key, "dead", stored.now()) is not None
+        assert await deliveries.claim(tx, key, "dead", stored.now()) is not None
         assert await outbox.follow_with_files(tx, key, ["m1"], stored.now())
         assert not await outbox.follow_with_files(tx, key, ["m2"], stored.now())
-        assert await outbox.claim(tx, key, "dead", stored.now()) is not None
+        assert await deliveries.claim(tx, key, "dead", stored.now()) is not None
         assert await outbox.recover(tx, ["me"]) == 1
 
     assert await said.deliver(key)

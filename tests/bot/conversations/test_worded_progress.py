@@ -20,7 +20,7 @@ from bot.platforms.base import Delivered
 from bot.subagents.active import ActiveRun, ActiveRuns, RunAccount
 from bot.subagents.run_factory import opaque
 from bot.values import Identity, Place
-from db import conversations, outbox, runs
+from db import conversations, deliveries, outbox, runs
 from db.database import Database
 from db.outbox import NewOutboxEntry
 from db.rows import place_columns
@@ -143,7 +143,7 @@ class Scene:
     async def takes_result(self, run: Run) -> bool:
         """Return True if the result of a run could be sent now."""
         async with self.database.transaction() as tx:
-            return await outbox.claim(tx, run.id, "w1", self.clock()) != []
+            return await deliveries.claim(tx, run.id, "w1", self.clock()) != []
 
 
 @pytest.fixture

@@ -1,0 +1,145 @@
+"""Queries that claim items of the outbox for sending."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import bindparam, exists, func, literal_column, select, update
+
+from bot.values import Json, RunStatus
+from db.database import Transaction
+from db.outbox import OutboxEntry
+from db.rows import PLACE, RowMapper, change, is_at
+from db.schema.base import ROUTE
+from db.tables import outbox, pauses, run_files, sentences, subagent_runs, users
+from db.types import UtcDateTime
+from db.users import spoke_since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedEntry(OutboxEntry):
+    """An entry that this process sends, with the facts on which the form of its message depends.
+
+    Attributes:
+        run_status: The final status of the run; `None` without a run.
+        run_metadata: The metadata of the run; `None` without a run.
+        notify: The owner's notifications about runs; empty for the default.
+        has_files: The run has files to send.
+        owner_present: The owner wrote in the run's conversation lately.
+        stopped_by_other: Another user stopped the run.
+        any_pause: A pause is in force, here or elsewhere.
+    """
+
+    run_status: RunStatus | None
+    run_metadata: Json | None
+    notify: str
+    has_files: bool
+    owner_present: bool
+    stopped_by_other: bool
+    any_pause: bool
+
+
+_CLAIMED = RowMapper(
+    ClaimedEntry,
+    outbox,
+    others={
+        "run_status": subagent_runs.c.status,
+        "run_metadata": subagent_runs.c.metadata,
+        "notify": users.c.notify,
+        "has_files": exists().where(run_files.c.run_id == outbox.c.run_id),
+        "owner_present": spoke_since(
+            outbox.c.user_id,
+            subagent_runs.c.conversation_id,
+            bindparam("b_present_since", type_=UtcDateTime()),
+        ),
+        "stopped_by_other": subagent_runs.c.cancelled_by.not_in(("", outbox.c.user_id)),
+        "any_pause": exists(select(pauses.c.id)),
+    },
+    convert={
+        "run_status": lambda status: status and RunStatus(status),
+        "stopped_by_other": bool,
+    },
+)
+
+# Statements of the hot path are built once: building one costs more than running it.
+_GET_CLAIMED = (
+    _CLAIMED.query.outerjoin(subagent_runs, subagent_runs.c.id == outbox.c.run_id)
+    .where(outbox.c.key.in_(bindparam("b_keys", expanding=True)))
+    # In the order in which the runs were asked for.
+    .order_by(subagent_runs.c.number, outbox.c.key)
+)
+_NOW = bindparam("b_now", type_=UtcDateTime())
+#: A sentence about the progress of runs is being posted in the place of an item.
+_POSTING = exists().where(
+    *(sentences.c[name] == outbox.c[name] for name in ROUTE), sentences.c.posting_until > _NOW
+)
+_CLAIM = (
+    update(outbox)
+    .where(
+        outbox.c.key == bindparam("b_key"),
+        outbox.c.status.in_(("pending", "waiting")),
+        outbox.c.due_at <= _NOW,
+        ~_POSTING,
+    )
+    .values(
+        status="sending",
+        worker_id=bindparam("b_worker"),
+        attempts=outbox.c.attempts + 1,
+        first_tried_at=func.coalesce(outbox.c.first_tried_at, _NOW),
+    )
+)
+
+
+async def claim(
+    tx: Transaction,
+    key: str,
+    worker_id: str,
+    now: datetime,
+    *,
+    present: timedelta = timedelta(0),
+    together: bool = False,
+) -> list[ClaimedEntry]:
+    """Claim an item for sending; none if it is not due, or another process is sending it.
+
+    While a sentence about progress is being posted in its place, no item is due there.
+
+    Args:
+        tx: The transaction.
+        key: The item.
+        worker_id: The process that sends it.
+        now: The time.
+        present: The time for which a user is present after a message.
+        together: Whether to claim the due items of its batch as well. They are sent as one message,
+            whose key is stored before it: after a crash the same items are sent under it again.
+
+    Returns:
+        The items in the order in which their runs were asked for.
+    """
+    if not (await tx.execute(_CLAIM, {"b_key": key, "b_worker": worker_id, "b_now": now})).rowcount:
+        return []
+    values = {"b_keys": [key], "b_present_since": now - present}
+    item = await _CLAIMED.first(tx, _GET_CLAIMED, values)
+    if item is None:
+        return []
+    if item.text_delivered or not item.batch_id or not (together or item.send_key):
+        return [item]
+    same = (
+        outbox.c.batch_id == item.batch_id,
+        # Written out, so that the partial index is used.
+        outbox.c.batch_id != literal_column("''"),
+        outbox.c.user_id == item.user.key,
+        outbox.c.send_key == item.send_key,
+        ~outbox.c.text_delivered,
+        *is_at(outbox, item.place, *PLACE),
+    )
+    # Items that another process claims at this moment are sent by that one.
+    due = (outbox.c.status.in_(("pending", "waiting")), outbox.c.due_at <= now)
+    mates = select(outbox.c.key).where(*same, *due).with_for_update(skip_locked=True)
+    keys = [*await tx.scalars(mates)]
+    if keys:
+        sending = {"status": "sending", "worker_id": worker_id, "attempts": outbox.c.attempts + 1}
+        first = func.coalesce(outbox.c.first_tried_at, now)
+        await change(tx, outbox, outbox.c.key.in_(keys), **sending, first_tried_at=first)
+    send_key = item.send_key or key
+    keys = [key, *keys]
+    await change(tx, outbox, outbox.c.key.in_(keys), send_key=send_key)
+    return await _CLAIMED.all(tx, _GET_CLAIMED, values | {"b_keys": keys})
