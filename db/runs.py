@@ -1,15 +1,14 @@
 """Queries on runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
     ColumnElement,
     Text,
     bindparam,
-    case,
     cast,
     func,
     or_,
@@ -21,7 +20,6 @@ from bot.values import UNFINISHED, WAITING, Json, Place, RunStatus
 from db.database import Transaction
 from db.rows import RowMapper, begun_in, change, owned_by, readable_in
 from db.tables import subagent_runs as runs
-from db.types import UtcDateTime
 
 #: The states of a run that has begun and is not over.
 BEGUN = WAITING | {RunStatus.RUNNING}
@@ -113,46 +111,22 @@ class Run(NewRun):
         return str(self.metadata.get(SUMMARY, ""))
 
 
-RUNS = RowMapper(
-    Run,
-    runs,
-    convert={
-        "status": RunStatus,
-        "allowed_tools": lambda names: None if names is None else tuple(names),
-        "blocked_tools": lambda names: tuple(names or ()),
-    },
-)
+CONVERT: dict[str, Callable[[Any], Any]] = {
+    "status": RunStatus,
+    "allowed_tools": lambda names: None if names is None else tuple(names),
+    "blocked_tools": lambda names: tuple(names or ()),
+}
+RUNS = RowMapper(Run, runs, convert=CONVERT)
 NEW_RUNS = RowMapper(NewRun, runs)
 COLUMNS = RUNS.columns
 _NEWEST_FIRST = (runs.c.created_at.desc(), runs.c.number.desc())
 
 # Statements of the hot path are built once: building one costs more than running it.
-_THIS = runs.c.id == bindparam("b_id")
-_GET = RUNS.query.where(_THIS)
+THIS_RUN = runs.c.id == bindparam("b_id")
+_GET = RUNS.query.where(THIS_RUN)
 _HOLD = _GET.with_for_update(key_share=True)
-_CLAIM = (
-    update(runs)
-    .where(_THIS, runs.c.status.in_(UNFINISHED - {RunStatus.QUEUED}))
-    .values(
-        # A run that waited for its user had no slot, and gets none by a takeover.
-        status=case((runs.c.status.in_(WAITING), runs.c.status), else_="running"),
-        attempt=runs.c.attempt + 1,
-        # Charged, since the interrupted call may have been billed.
-        input_tokens=runs.c.input_tokens + runs.c.reserved_tokens,
-        cost=runs.c.cost + bindparam("b_cost", type_=BigInteger()),
-        reserved_tokens=case(
-            (runs.c.reserved_tokens > bindparam("b_reserve"), runs.c.reserved_tokens),
-            else_=bindparam("b_reserve"),
-        ),
-        worker_id=bindparam("b_worker"),
-        begun_at=bindparam("b_now", type_=UtcDateTime()),
-        started_at=func.coalesce(runs.c.started_at, bindparam("b_now", type_=UtcDateTime())),
-        updated_at=bindparam("b_now", type_=UtcDateTime()),
-    )
-    .returning(*COLUMNS)
-)
 _MANY = RUNS.query.where(runs.c.id.in_(bindparam("b_ids", expanding=True)))
-_FINISH = update(runs).where(_THIS, runs.c.status.in_(UNFINISHED)).returning(*COLUMNS)
+_FINISH = update(runs).where(THIS_RUN, runs.c.status.in_(UNFINISHED)).returning(*COLUMNS)
 _FINISH_ATTEMPT = _FINISH.where(runs.c.attempt == bindparam("b_attempt"))
 
 
@@ -183,39 +157,6 @@ async def transcript(tx: Transaction, run_id: str) -> list[Json]:
     """Return the transcript, which is stored once, at the end."""
     found: list[Json] | None = await tx.scalar(select(runs.c.transcript).where(runs.c.id == run_id))
     return found or []
-
-
-async def claim(
-    tx: Transaction,
-    run_id: str,
-    *,
-    worker_id: str,
-    reserve: int,
-    now: datetime,
-    cost: int | None = 0,
-) -> Run | None:
-    """Begin an attempt and return the run; `None` if it is over or not admitted.
-
-    The tokens that an interrupted attempt had reserved are charged, and their price, `cost`: its
-    call may have been billed.
-    """
-    values = {"b_id": run_id, "b_worker": worker_id, "b_reserve": reserve, "b_now": now}
-    return await RUNS.first(tx, _CLAIM, values | {"b_cost": cost})
-
-
-async def release(
-    tx: Transaction,
-    run_id: str,
-    attempt: int,
-    now: datetime,
-    counts: Json | None = None,
-) -> None:
-    """Release a run to another process: its reserved tokens are freed, its used tokens are charged.
-
-    Without `counts` the tokens are those of its steps.
-    """
-    values = {"reserved_tokens": 0, "worker_id": "", "updated_at": now, **(counts or {})}
-    await change(tx, runs, *held_by(run_id, attempt), **values)
 
 
 async def finish(

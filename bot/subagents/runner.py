@@ -26,8 +26,9 @@ from bot.subagents.summaries import Summaries
 from bot.subagents.wording import Outcome
 from bot.tasks import Tasks
 from bot.values import WAITING, Clock, Identity, Live, RunStatus
-from db import batches, run_messages, runs, users
+from db import batches, run_claims
 from db.database import Database, is_connection_trouble, patiently
+from db.run_claims import ClaimedRun
 from db.runs import Run
 
 log = logging.getLogger(__name__)
@@ -70,15 +71,15 @@ class Runner:
             claimed = await self._claim(run_id)
             if claimed is None:
                 return
-            run, owner, has_messages = claimed
+            run, owner = claimed
             with bound(run=run.id, user=run.user_id, conversation=run.conversation_id):
-                await self._execute(run, owner, has_messages=has_messages)
+                await self._execute(run, owner)
         finally:
             self.restarts.passed(run_id)
 
-    async def _execute(self, run: Run, owner: Identity, *, has_messages: bool) -> None:
+    async def _execute(self, run: ClaimedRun, owner: Identity) -> None:
         active = self.active.enter(run.id)
-        active.has_messages = has_messages
+        active.has_messages = run.has_messages
         progress = Progress()
         clock = WorkClock(run.timeout_ms / 1000, run.seconds_used)
         # The turn or run that waits for a delegated task.
@@ -119,14 +120,13 @@ class Runner:
             self.active.leave(run.id, active)
         await self._shielded(self._end(run, outcome))
 
-    async def _claim(self, run_id: str) -> tuple[Run, Identity, bool] | None:
-        """Begin an attempt; return the run, its owner, and True if a message waits for it."""
-        run = owner = None
+    async def _claim(self, run_id: str) -> tuple[ClaimedRun, Identity] | None:
+        """Begin an attempt; return the run and its owner."""
+        run = None
         batch: Sequence[Run] = ()
-        unread: Sequence[tuple[str, str]] = ()
         async with self.database.transaction() as tx:
             # Locked, so that its reserved tokens have a price.
-            before = await runs.hold(tx, run_id)
+            before = await run_claims.hold_with_owner(tx, run_id)
             if before is None or before.status.final:
                 return None
             waits = before.attempt > 0 and await self.restarts.must_wait(tx, run_id)
@@ -138,7 +138,7 @@ class Runner:
                 # The price of the request during which the former process ended.
                 lost = Usage(input=before.reserved_tokens - output, output=output)
                 names = before.provider or "", before.model or ""
-                run = await runs.claim(
+                run = await run_claims.claim(
                     tx,
                     run_id,
                     worker_id=self.worker_id,
@@ -146,26 +146,24 @@ class Runner:
                     now=self.now(),
                     cost=self.price_of(*names, lost) if output else 0,
                 )
-                owner = await users.get(tx, before.user_id)
-                unread = await run_messages.unread(tx, run_id)
                 # A message from an earlier process, or another one, that shows the whole batch.
                 if run is not None and run.card_message_id and not self.cards.has(run_id):
                     batch = await batches.in_batch(tx, run)
         if waits:
             await self.restarts.wait(run_id)
             return await self._claim(run_id)
-        if run is None or owner is None:
+        if run is None:
             return None
         silent_for = (self.now() - before.updated_at).total_seconds()
         if silent_for > LOST_AFTER_SECONDS:
             outcome = await self.stored_outcome(run, Outcome(status=RunStatus.LOST))
             await self._shielded(self._end(run, outcome))
             return None
-        self.cards.track_batch(batch, run, owner.identity)
+        self.cards.track_batch(batch, run, before.user)
         known = {"run_id": run.id, "user_id": run.user_id}
         self.events.publish(RunStatusChanged(old=before.status, new=run.status, **known))
         self.events.publish(RunStarted(resumed=run.attempt > 1, **known))
-        return run, owner.identity, bool(unread)
+        return run, before.user
 
     async def _attempt(
         self,
@@ -220,7 +218,7 @@ class Runner:
     async def _release(self, run: Run, usage: Usage) -> None:
         """Release a run and store its cost; no step holds the cost of an interrupted request."""
         known = run_columns(usage) if usage.total > run.tokens else None
-        await self.database.write(runs.release, run.id, run.attempt, self.now(), known)
+        await self.database.write(run_claims.release, run.id, run.attempt, self.now(), known)
 
     async def _end(self, run: Run, outcome: Outcome) -> None:
         try:

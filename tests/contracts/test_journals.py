@@ -21,7 +21,7 @@ from bot.agent.protocols import AnswerEntry, Counters, Entry, Journal, ResultEnt
 from bot.errors import FencedError
 from bot.tasks import Tasks
 from bot.values import Identity, Place, RunStatus
-from db import conversations, runs, turns
+from db import conversations, run_claims, runs, turns
 from db.database import Database, DatabaseSettings
 from db.steps import StepWriter
 from tests.fakes.around import MemoryJournal, Shelf
@@ -96,7 +96,9 @@ class StoredWork:
             if self.table == "turns":
                 begun = await turns.begin(tx, self.work_id, worker_id="w", now=self.clock())
                 return begun.attempt if begun else 0
-            claimed = await runs.claim(tx, self.work_id, worker_id="w", reserve=0, now=self.clock())
+            claimed = await run_claims.claim(
+                tx, self.work_id, worker_id="w", reserve=0, now=self.clock()
+            )
             return claimed.attempt if claimed else 0
 
     def journal(self, attempt: int) -> StoredJournal:

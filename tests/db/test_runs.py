@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlalchemy import insert
 
 from bot.values import UNFINISHED, Identity, RunStatus, short
-from db import admission, retention, runs
+from db import admission, retention, run_claims, runs
 from db.database import Database
 from db.runs import Run
 from db.tables import run_messages, steps, subagent_runs, whiteboard
@@ -36,11 +36,11 @@ async def send(
     async with database.transaction() as tx:
         match name:
             case "claim":
-                return await runs.claim(tx, run.id, worker_id="w", reserve=10, now=clock())
+                return await run_claims.claim(tx, run.id, worker_id="w", reserve=10, now=clock())
             case "cancel":
                 return await runs.request_cancel(tx, run.id, by="someone", now=clock())
             case "release":
-                await runs.release(tx, run.id, attempt, clock())
+                await run_claims.release(tx, run.id, attempt, clock())
                 return None
             case _:
                 values = {"status": str(status), "result": f"by {attempt}"}

@@ -14,7 +14,7 @@ from bot.agent.usage_columns import run_columns
 from bot.errors import FencedError
 from bot.tasks import Tasks
 from bot.values import Identity, Json
-from db import run_messages, runs, steps, turns
+from db import run_claims, run_messages, runs, steps, turns
 from db.database import Database, DatabaseSettings
 from db.runs import Run
 from db.steps import Step, StepWriter
@@ -150,7 +150,7 @@ async def test_a_stale_attempts_step_is_refused_and_the_others_of_its_batch_are_
 ) -> None:
     other, over = await begun(stored, bob), await begun(stored, bob)
     async with database.transaction() as tx:
-        await runs.claim(tx, run.id, worker_id="w2", reserve=0, now=stored.now())
+        await run_claims.claim(tx, run.id, worker_id="w2", reserve=0, now=stored.now())
         await runs.finish(tx, over.id, {"status": "failed"}, attempt=None, now=stored.now())
     database.transactions = 0
 

@@ -26,7 +26,7 @@ from bot.subagents.records import Records
 from bot.subagents.requests import Caller, RunRequest, Spawned
 from bot.subagents.wording import Outcome
 from bot.values import Clock, Identity, Place, Role, RunStatus
-from db import runs
+from db import run_claims, runs
 from db.database import Database
 from db.runs import Run
 from tests.fakes.agents import FakeAgents
@@ -106,7 +106,9 @@ class FakeOffice:
     async def begin(self, run: Run, *, worker: str = "w1") -> Run:
         """Begin an attempt at a run, as the runner does."""
         async with self.database.transaction() as tx:
-            begun = await runs.claim(tx, run.id, worker_id=worker, reserve=100, now=self.now())
+            begun = await run_claims.claim(
+                tx, run.id, worker_id=worker, reserve=100, now=self.now()
+            )
         assert begun is not None
         return begun
 

@@ -10,7 +10,7 @@ from bot.agent.messages import Usage
 from bot.agent.protocols import AnswerEntry, Counters
 from bot.tasks import Tasks
 from bot.values import Identity
-from db import run_messages, runs
+from db import run_claims, run_messages, runs
 from db.database import Database
 from db.steps import StepWriter
 from db.tables import run_messages as messages
@@ -30,7 +30,7 @@ async def journal(
     database: Database, tasks: Tasks, clock: FakeClock, run_id: str
 ) -> AsyncIterator[StoredJournal]:
     async with database.transaction() as tx:
-        run = await runs.claim(tx, run_id, worker_id="w", reserve=9, now=clock())
+        run = await run_claims.claim(tx, run_id, worker_id="w", reserve=9, now=clock())
     assert run is not None
     yield StoredJournal(
         database=database,
@@ -64,7 +64,7 @@ async def test_what_was_reserved_is_charged_when_the_next_attempt_begins(
     await journal.write(AnswerEntry(None, says("One.")), Counters(usage=Usage(10, 5), reserved=70))
 
     async with database.transaction() as tx:
-        run = await runs.claim(tx, run_id, worker_id="w", reserve=9, now=clock())
+        run = await run_claims.claim(tx, run_id, worker_id="w", reserve=9, now=clock())
     assert run is not None
     assert run.tokens == 85
 

@@ -20,7 +20,7 @@ from bot.agent.protocols import AnswerEntry, Counters, Entry, ResultEntry
 from bot.errors import ImagesRefusedError, ToolError
 from bot.tasks import Tasks
 from bot.values import Identity, Json, RunStatus
-from db import runs
+from db import run_claims
 from db.database import Database
 from db.steps import StepWriter
 from skills.base import ToolContext
@@ -139,7 +139,7 @@ async def test_work_that_resumes_sees_the_media_of_its_steps(
 
     async def attempt() -> StoredJournal:
         async with database.transaction() as tx:
-            run = await runs.claim(tx, run_id, worker_id="w", reserve=9, now=clock())
+            run = await run_claims.claim(tx, run_id, worker_id="w", reserve=9, now=clock())
         assert run is not None
         writer = StepWriter(database, tasks)
         return StoredJournal(
