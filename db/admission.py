@@ -1,11 +1,23 @@
 """Queries that admit runs: count, decide and insert within one `Database.admission`."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, case, func, insert, select, true, update
+from sqlalchemy import (
+    Row,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    insert,
+    literal_column,
+    select,
+    true,
+    update,
+)
 
 from bot.values import (
     HOLDING_A_SLOT,
@@ -17,12 +29,12 @@ from bot.values import (
     RunUsage,
     SlotCaps,
 )
-from db import pauses
+from db import pauses as pause_rules
 from db.database import Transaction
 from db.rows import PLACE, change
 from db.runs import COLUMNS, NEW_RUNS, RUNS, NewRun, Run
+from db.tables import pauses, run_messages, run_questions, users
 from db.tables import subagent_runs as runs
-from db.tables import users
 
 #: Key of a run's metadata: the most runs of its owner at once, if the owner's rights lower that.
 MOST_RUNNING = "most_running"
@@ -46,6 +58,27 @@ _IN_WINDOW = (
     .subquery()
 )
 _COUNTS = select(_GOING_ON, _IN_WINDOW).select_from(_GOING_ON.join(_IN_WINDOW, true()))
+_SAME = (
+    "user_id", "batch_id", "mode", "agent", "task", "context", "label", "instructions", "provider",
+    "model",
+)  # fmt: skip
+#: An unfinished run that the same turn requested with the same task. Two delegated tasks are
+#: executed by two callers: they are never one run.
+_IDENTICAL = select(runs.c.id).where(
+    runs.c.status.in_(UNFINISHED),
+    # Written out, so that the partial index is used.
+    runs.c.batch_id != literal_column("''"),
+    runs.c.mode == literal_column("'async'"),
+    *(runs.c[name] == bindparam(f"b_{name}", type_=runs.c[name].type) for name in _SAME),
+)
+_RUN = bindparam("b_id", type_=runs.c.id.type)
+_KNOWN = select(runs.c.id).where(runs.c.id == _RUN)
+_BEFORE = _COUNTS.add_columns(
+    func.coalesce(
+        _KNOWN.scalar_subquery(), _IDENTICAL.limit(1).scalar_subquery(), type_=runs.c.id.type
+    ).label("known"),
+    exists(select(pauses.c.id)).label("any_pause"),
+)
 _NEXT_NUMBER = (
     update(users)
     .where(users.c.id == bindparam("b_user"))
@@ -54,13 +87,6 @@ _NEXT_NUMBER = (
 )
 _NEXT_NUMBER_ADMITTED = _NEXT_NUMBER.values(last_admitted_at=bindparam("b_now"))
 _INSERT = insert(runs).returning(*COLUMNS)
-_SAME = (
-    "user_id", "batch_id", "mode", "agent", "task", "context", "label", "instructions", "provider",
-    "model",
-)  # fmt: skip
-_IDENTICAL = RUNS.query.where(
-    runs.c.status.in_(UNFINISHED), *(runs.c[name] == bindparam(f"b_{name}") for name in _SAME)
-)
 #: Runs that wait only for a slot: their user has answered.
 _READY = runs.c.status.in_(WAITING) & runs.c.ready_at.is_not(None)
 _CANDIDATES = (
@@ -81,6 +107,45 @@ _CANDIDATES = (
 _HELD = select(runs.c.user_id, func.count()).where(_HOLDS).group_by(runs.c.user_id)
 
 
+_AFTER = select(
+    select(func.count())
+    .where(run_messages.c.run_id == _RUN, run_messages.c.read_at_step.is_(None))
+    .scalar_subquery()
+    .label("unread"),
+    exists().where(run_questions.c.run_id == _RUN, run_questions.c.status == "open").label("asks"),
+    exists(select(runs.c.id).where(_WAITS | _READY)).label("others_wait"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The state before a new run, read in the transaction that decides about the run.
+
+    Attributes:
+        known: The id of the same run, or of an identical one that the same turn requested.
+        any_pause: A pause is in force, here or elsewhere.
+    """
+
+    usage: RunUsage
+    known: str | None
+    any_pause: bool
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """The state after the end of a run, read in the transaction that ends the run.
+
+    Attributes:
+        unread: The number of messages that the run has not read.
+        asks: A question of the run is open.
+        others_wait: Runs wait for a slot.
+    """
+
+    unread: int
+    asks: bool
+    others_wait: bool
+
+
 async def counts(
     tx: Transaction, user_id: str, window_start: datetime, *, mode: str = "async"
 ) -> RunUsage:
@@ -93,7 +158,24 @@ async def counts(
         mode: The runs that the rate limit counts: `async`, or `sync` for delegated tasks.
     """
     values = {"b_user": user_id, "b_since": window_start, "b_mode": mode}
-    row = (await tx.execute(_COUNTS, values)).one()
+    return _usage((await tx.execute(_COUNTS, values)).one())
+
+
+async def before(tx: Transaction, run: NewRun, window_start: datetime) -> Before:
+    """Return the state before a new run, inside `Database.admission`, with its `counts`."""
+    values = {f"b_{name}": getattr(run, name) for name in _SAME}
+    values |= {"b_user": run.user_id, "b_since": window_start, "b_id": run.id}
+    row = (await tx.execute(_BEFORE, values)).one()
+    return Before(usage=_usage(row), known=row.known, any_pause=row.any_pause)
+
+
+async def after(tx: Transaction, run_id: str) -> After:
+    """Return the state after the end of a run, inside `Database.admission`."""
+    row = (await tx.execute(_AFTER, {"b_id": run_id})).one()
+    return After(unread=row.unread, asks=row.asks, others_wait=row.others_wait)
+
+
+def _usage(row: Row[Any]) -> RunUsage:
     return RunUsage(
         started_in_window=row.started,
         oldest_in_window=row.oldest,
@@ -125,14 +207,14 @@ async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
     waiting: list[Row[Any]] = list(await tx.execute(_CANDIDATES))
     if not waiting:
         return promoted
-    paused = await pauses.in_force(tx)
+    paused = await pause_rules.listed(tx)
     # A run that has begun continues after the answer of its user.
     places = {row.id: Place(*(getattr(row, name) for name in PLACE)) for row in waiting}
     waiting = [
         row
         for row in waiting
         if row.status != RunStatus.QUEUED
-        or pauses.covering(paused, row.user_id, places[row.id]) is None
+        or pause_rules.covering(paused, row.user_id, places[row.id]) is None
     ]
     held: Counter[str] = Counter(dict((await tx.execute(_HELD)).all()))
     admitted_at = {row.user_id: row.last_admitted_at for row in waiting}
@@ -163,13 +245,6 @@ async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
         admitted = admitted.values(status=str(status), ready_at=None, updated_at=now)
         promoted.append(RUNS.of((await tx.execute(admitted)).one()))
     return promoted
-
-
-async def identical_in_batch(tx: Transaction, run: NewRun) -> Run | None:
-    """Return an unfinished run that the same turn requested with the same task."""
-    if not run.batch_id:
-        return None
-    return await RUNS.first(tx, _IDENTICAL, {f"b_{name}": getattr(run, name) for name in _SAME})
 
 
 async def queue_position(tx: Transaction, run: Run) -> int:

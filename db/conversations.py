@@ -12,12 +12,17 @@ from db.rows import RowMapper, change, insert_new, is_at, place_columns, remove
 from db.tables import conversations, messages, participants, seen_events
 
 _INSERT = insert(messages)
+_RESULT = ("id", "role", "text", "run_id", "foreign_content", "created_at")
 _ROUTE = ("channel", "place_workspace", "place_channel", "place_thread")
 
 _HOLD = (
     select(conversations.c.id)
-    .where(conversations.c.id == bindparam("b_id"))
+    .where(conversations.c.id == bindparam("b_conversation"))
     .with_for_update(read=True, key_share=True)
+)
+_INSERT_RESULT = insert(messages).from_select(
+    ["conversation_id", *_RESULT],
+    _HOLD.add_columns(*(bindparam(f"b_{name}", type_=messages.c[name].type) for name in _RESULT)),
 )
 
 
@@ -171,7 +176,7 @@ async def _newest_at(tx: Transaction, conversation_id: str) -> datetime:
 
 async def hold(tx: Transaction, conversation_id: str) -> bool:
     """Lock a conversation against deletion until the commit; `False` if it does not exist."""
-    return await tx.scalar(_HOLD, {"b_id": conversation_id}) is not None
+    return await tx.scalar(_HOLD, {"b_conversation": conversation_id}) is not None
 
 
 async def last_word(tx: Transaction, user: Identity, place: Place) -> datetime | None:
@@ -283,6 +288,17 @@ async def say(  # noqa: PLR0913 - the columns of a message
     }
     await tx.execute(_INSERT, row)
     return message_id
+
+
+async def say_result(
+    tx: Transaction, conversation_id: str, run_id: str, text: str, now: datetime
+) -> str:
+    """Store the result of a run and return its id; nothing if the conversation does not exist."""
+    message_id = new_sortable_id()
+    row: Json = {"id": message_id, "role": "result", "text": text, "run_id": run_id}
+    row |= {"foreign_content": True, "created_at": now}
+    values = {"b_conversation": conversation_id, **{f"b_{key}": row[key] for key in _RESULT}}
+    return message_id if (await tx.execute(_INSERT_RESULT, values)).rowcount else ""
 
 
 async def requote(tx: Transaction, message_id: str, quoted: Sequence[Json]) -> None:

@@ -26,6 +26,7 @@ from db.types import to_json
 __all__ = [
     "ADMISSION_LOCK",
     "BUSY_TIMEOUT_SECONDS",
+    "PAUSE_LOCK",
     "Database",
     "DatabaseSettings",
     "Transaction",
@@ -51,6 +52,9 @@ ASK_AGAIN_SECONDS = 0.01
 #: process.
 IDLE_SECONDS = 10
 ADMISSION_LOCK = 0x5EC1_0E01
+#: Shared by transactions that begin work, exclusive for those that pause: a pause is committed
+#: after all work that did not see it has begun.
+PAUSE_LOCK = 0x5EC1_0E06
 #: Longest wait for the lock under which runs are admitted.
 ADMISSION_WAIT_SECONDS = 3.0
 #: Timeout of a heartbeat.
@@ -152,6 +156,8 @@ class Database:
     async def admission(self) -> AsyncIterator[Transaction]:
         """Write as the only transaction that admits runs, across all processes.
 
+        No pause is committed before its end.
+
         One lock for all, since the global cap covers all users; SQLite has one writer anyway.
         Transactions of this process queue without a connection, so that a lock held by another
         process does not exhaust the pool.
@@ -176,7 +182,9 @@ class Database:
                 self._waiting.discard(wait)
             tx = await stack.enter_async_context(self.transaction())
             left = round(ADMISSION_WAIT_SECONDS * 1000)
-            await tx.execute(_LOCK_ADMISSION, {"left": str(left), "key": ADMISSION_LOCK})
+            keys = {"admission": ADMISSION_LOCK, "pause": PAUSE_LOCK}
+            # A statement of its own: the next one sees what was committed while this one waited.
+            await tx.execute(_LOCK_ADMISSION, {"left": str(left), **keys})
             # A long queue that moves is no reason to refuse those at its end.
             until = asyncio.get_running_loop().time() + ADMISSION_WAIT_SECONDS
             for each in self._waiting:
@@ -337,7 +345,8 @@ def hold(path: Path) -> int:
 
 
 _LOCK_ADMISSION = text(
-    "SELECT set_config('lock_timeout', :left, true), pg_advisory_xact_lock(:key)"
+    "SELECT set_config('lock_timeout', :left, true), pg_advisory_xact_lock(:admission), "
+    "pg_advisory_xact_lock_shared(:pause)"
 )
 
 

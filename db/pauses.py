@@ -7,13 +7,10 @@ from datetime import datetime
 from sqlalchemy import func, select, text
 
 from bot.values import Place
-from db.database import Transaction
+from db.database import PAUSE_LOCK, Transaction
 from db.rows import PLACE, place_columns, put_row, remove
 from db.tables import pauses, users
 
-#: Shared by transactions that begin work, exclusive for those that pause: a pause is committed
-#: after all work that did not see it has begun.
-PAUSE_LOCK = 0x5EC1_0E06
 _SHARED = text("SELECT pg_advisory_xact_lock_shared(:key)")
 _EXCLUSIVE = text("SELECT pg_advisory_xact_lock(:key)")
 

@@ -28,7 +28,6 @@ from db import (
     conversations,
     outbox,
     run_files,
-    run_messages,
     run_questions,
     runs,
     turns,
@@ -74,13 +73,16 @@ class Endings:
             over = await runs.finish(tx, run.id, columns, attempt=attempt, now=self.now())
             if over is None:
                 return None
-            withdrawn = await run_questions.withdraw(tx, over.id, self.now())
-            due, woken = await self._announce(tx, over, wrapped)
+            after = await admission.after(tx, over.id)
+            withdrawn = await run_questions.withdraw(tx, over.id, self.now()) if after.asks else []
+            due, woken = await self._announce(tx, over, wrapped, unread=after.unread)
             # A card from before a restart, which this process has not updated yet.
             unseen = over.card_message_id and not self.cards.has(over.id)
             owner = await users.get(tx, over.user_id) if unseen else None
             batch = await batches.in_batch(tx, over) if owner else []
-            promoted = await admission.promote(tx, self.settings().slots, self.now())
+            promoted: list[Run] = []
+            if after.others_wait:
+                promoted = await admission.promote(tx, self.settings().slots, self.now())
         if owner:
             self.cards.track_batch(batch, replace(over, status=run.status), owner.identity)
         publish = self.events.publish
@@ -108,7 +110,9 @@ class Endings:
             publish(TurnWaiting(conversation_id=over.conversation_id, platform=platform))
         return over
 
-    async def _announce(self, tx: Transaction, run: Run, wrapped: str) -> tuple[list[str], bool]:
+    async def _announce(
+        self, tx: Transaction, run: Run, wrapped: str, *, unread: int
+    ) -> tuple[list[str], bool]:
         """Put the announcement of a background run into the outbox.
 
         Returns:
@@ -117,17 +121,10 @@ class Endings:
         """
         if run.mode != "async":
             return [], False
-        unread = len(await run_messages.unread(tx, run.id))
         message_id = ""
-        if run.conversation_id and await conversations.hold(tx, run.conversation_id):
-            message_id = await conversations.say(
-                tx,
-                run.conversation_id,
-                role="result",
-                text=wrapped,
-                run_id=run.id,
-                now=self.now(),
-                foreign=True,
+        if run.conversation_id:
+            message_id = await conversations.say_result(
+                tx, run.conversation_id, run.id, wrapped, self.now()
             )
         worded = run.announce == "summary" and bool(message_id)
         held = worded and run.status is RunStatus.COMPLETED

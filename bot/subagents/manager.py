@@ -126,13 +126,9 @@ class SubagentManager:
             if caller.run_id is not None:
                 parent = await runs.get(tx, caller.run_id)
                 plan = replace(plan, run=within_parent(plan.run, parent))
-            known = await runs.get(tx, plan.run.id)
-            if known is None and mode == "async":
-                # Two delegated tasks are executed by two callers: they are never one run.
-                known = await admission.identical_in_batch(tx, plan.run)
-            if known is not None:
-                return await self._again(tx, known, plan)
-            spawned = await self._admit(tx, plan, rights, caller.user, may_queue=mode == "async")
+            spawned = await self._admit(tx, plan, rights, caller.user)
+            if not spawned.new:
+                return spawned
             await self.records.record(tx, "spawn", spawned.run, caller, spawned.run.agent)
             for key, value in request.whiteboard.items():
                 await whiteboard.write(tx, spawned.run.id, stored(key), stored(value), self.now())
@@ -187,10 +183,9 @@ class SubagentManager:
         plan = planner.again(before, resuming.continuation_id(before.id))
         plan.run.metadata.update(flags)
         async with self.database.admission() as tx:
-            known = await runs.get(tx, plan.run.id)
-            if known is not None:
-                return await self._again(tx, known, plan)
-            spawned = await self._admit(tx, plan, rights, owner.identity, may_queue=True)
+            spawned = await self._admit(tx, plan, rights, owner.identity)
+            if not spawned.new:
+                return spawned
             await self.records.record(tx, "resume", spawned.run, caller, f"continues {before.id}")
             await steps.carry(tx, spawned.run.id, carried, self.now())
             await whiteboard.copy(tx, before.id, spawned.run.id)
@@ -208,33 +203,27 @@ class SubagentManager:
             log.warning("Run %s tried to start a run", caller.run_id)
             raise NotAllowedError("A subagent cannot start subagents. Do the task yourself.")
 
-    async def _again(self, tx: Transaction, run: Run, plan: PlannedRun) -> Spawned:
-        position = None
-        if run.status is RunStatus.QUEUED:
-            position = await admission.queue_position(tx, run)
-        return Spawned(run=run, position=position, notes=tuple(plan.notes), new=False)
-
     async def _admit(
-        self,
-        tx: Transaction,
-        plan: PlannedRun,
-        rights: Rights,
-        owner: Identity,
-        *,
-        may_queue: bool,
+        self, tx: Transaction, plan: PlannedRun, rights: Rights, owner: Identity
     ) -> Spawned:
-        payer = Payer(user=owner, place=plan.run.place, work_id=plan.run.id)
-        if refusal := await self.exhausted(tx, payer):
-            raise LimitReachedError(refusal, limit="spending")
+        """Insert a run, or return the run that an earlier, identical request has inserted."""
+        may_queue = plan.run.mode == "async"
         now, settings = self.now(), rights.narrowed(self.settings())
         rate = settings.spawn_rate_limit if may_queue else settings.delegation_rate_limit
         window = now - timedelta(seconds=rate.window_seconds)
-        paused = await pauses.in_force(tx)
+        before = await admission.before(tx, plan.run, window)
+        if before.known and (known := await runs.get(tx, before.known)):
+            waits = known.status is RunStatus.QUEUED
+            position = await admission.queue_position(tx, known) if waits else None
+            return Spawned(run=known, position=position, notes=tuple(plan.notes), new=False)
+        payer = Payer(user=owner, place=plan.run.place, work_id=plan.run.id)
+        if refusal := await self.exhausted(tx, payer):
+            raise LimitReachedError(refusal, limit="spending")
+        paused = await pauses.listed(tx) if before.any_pause else []
         held = pauses.covering(paused, plan.run.user_id, plan.run.place) is not None
         if held and not may_queue:
             raise NotAllowedError(NOT_DELEGATED)
-        usage = await admission.counts(tx, plan.run.user_id, window, mode=plan.run.mode)
-        decision = decide(settings, usage, now, may_queue=may_queue)
+        decision = decide(settings, before.usage, now, may_queue=may_queue)
         waits = held or decision is Admission.QUEUED
         status = RunStatus.QUEUED if waits else RunStatus.ACCEPTED
         run = await admission.insert_run(tx, plan.run, status, now)

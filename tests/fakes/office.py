@@ -106,9 +106,8 @@ class FakeOffice:
     async def begin(self, run: Run, *, worker: str = "w1") -> Run:
         """Begin an attempt at a run, as the runner does."""
         async with self.database.transaction() as tx:
-            begun = await run_claims.claim(
-                tx, run.id, worker_id=worker, reserve=100, now=self.now()
-            )
+            assert await run_claims.claim(tx, run.id, worker_id=worker, reserve=100, now=self.now())
+            begun = await runs.get(tx, run.id)
         assert begun is not None
         return begun
 
