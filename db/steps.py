@@ -10,13 +10,14 @@ from functools import partial
 from typing import Literal
 
 from sqlalchemy import bindparam, false, func, insert, or_, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import IntegrityError
 
 from bot.errors import FencedError
 from bot.tasks import Tasks
 from bot.values import UNFINISHED, Json
 from db import turn_inbox, workers
-from db.database import Database, Transaction, is_connection_trouble, patiently
+from db.database import Database, Transaction, patiently
+from db.group_writer import GroupWriter
 from db.rows import insert_new
 from db.tables import run_messages, step_media, steps, subagent_runs, turns
 from db.types import to_json
@@ -129,8 +130,6 @@ async def count(tx: Transaction, work_id: str) -> int:
     return await tx.scalar(query) or 0
 
 
-_Waiting = tuple[Step, "asyncio.Future[None]"]
-
 #: `BUSY_STEPS` steps within `BUSY_SECONDS` mean that many runs are at work; their steps are then
 #: gathered for `GATHER_SECONDS` and stored together.
 BUSY_STEPS = 16
@@ -144,9 +143,7 @@ HEARTBEAT_SECONDS = 2.0
 class StepWriter:
     """Stores steps; concurrent ones are committed together.
 
-    One flush at a time: steps that arrive while it waits for the database go into the next
-    transaction together, so that a hundred runs cost little more than one. Storing steps counts
-    as a heartbeat of the process, beside its regular ones.
+    Storing steps counts as a heartbeat of the process, beside its regular ones.
 
     Attributes:
         tasks: Owns the writing task.
@@ -160,9 +157,18 @@ class StepWriter:
     worker_id: str = ""
     stored: Callable[[str], None] = lambda _: None
     _heartbeat_at: float = -HEARTBEAT_SECONDS
-    _waiting: list[_Waiting] = field(default_factory=list)
-    _flushing: bool = False
     _lately: deque[float] = field(default_factory=lambda: deque(maxlen=BUSY_STEPS))
+    _group: GroupWriter[Step, bool] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Create the writer of groups."""
+        self._group = GroupWriter(
+            database=self.database,
+            tasks=self.tasks,
+            name="step writer",
+            store=self._store,
+            gather_seconds=self._gather_seconds,
+        )
 
     async def write(self, step: Step) -> None:
         """Return once the step is committed.
@@ -172,97 +178,42 @@ class StepWriter:
         Raises:
             FencedError: Another attempt has the work, or the work is over.
         """
-        loop = asyncio.get_running_loop()
-        stored: asyncio.Future[None] = loop.create_future()
-        self._waiting.append((step, stored))
-        self._lately.append(loop.time())
-        if not self._flushing:
-            self._flushing = True
-            self.tasks.start(self._flush(), name="step writer", fresh_context=True)
-        await stored
+        self._lately.append(asyncio.get_running_loop().time())
+        try:
+            mine = await self._group.write(step)
+        except IntegrityError:
+            # This very step may have been committed before the connection broke.
+            rows = await patiently(partial(self.database.read, load, step.work_id))
+            mine = (step.seq, step.kind, json.loads(to_json(step.body))) in rows
+        if not mine:
+            raise FencedError("this work has been taken over")
         self.stored(step.work_id)
 
-    async def _flush(self) -> None:
+    def _gather_seconds(self, waiting: Sequence[Step]) -> float:
         lately = self._lately
-        try:
-            while self._waiting:
-                busy = len(lately) == BUSY_STEPS and lately[-1] - lately[0] < BUSY_SECONDS
-                # A user's turn never waits for more steps.
-                if busy and all(step.table == "runs" for step, _ in self._waiting):
-                    await asyncio.sleep(GATHER_SECONDS)
-                await self._flush_once()
-        finally:
-            self._flushing = False
+        busy = len(lately) == BUSY_STEPS and lately[-1] - lately[0] < BUSY_SECONDS
+        # A user's turn never waits for more steps.
+        return GATHER_SECONDS if busy and all(step.table == "runs" for step in waiting) else 0.0
 
-    async def _flush_once(self) -> None:
-        """Store all waiting steps together; if one causes an error, store each by itself."""
-        batch: list[_Waiting] = []
-        try:
-            owned = await patiently(partial(self._store_waiting, batch))
-            for (_, stored), mine in zip(batch, owned, strict=True):
-                _finish(stored, mine)
-        except BaseException as error:
-            self._move_to(batch)
-            if not isinstance(error, Exception):
-                raise
-            one_is_wrong = isinstance(error, DBAPIError) and not is_connection_trouble(error)
-            for step, stored in batch:
-                _finish(stored, await self._outcome_of(step) if one_is_wrong else error)
-        finally:
-            # On cancellation no caller may wait for ever.
-            for _, stored in batch:
-                stored.cancel()
-
-    async def _store_waiting(self, batch: "list[_Waiting]") -> list[bool]:
-        """Store the steps of a batch and those that wait; return which attempts have the work."""
-        async with self.database.transaction() as tx:
-            self._move_to(batch)
-            owned = await _store(tx, [step for step, _ in batch])
-            # At the end of the transaction, since it locks the worker's row.
-            now = asyncio.get_running_loop().time()
-            regular = self.worker_id and not self.database.is_sqlite
-            if regular and now - self._heartbeat_at >= HEARTBEAT_SECONDS:
-                await workers.heartbeat(tx, self.worker_id)
-                self._heartbeat_at = now
-            return owned
-
-    def _move_to(self, batch: "list[_Waiting]") -> None:
-        batch += self._waiting
-        self._waiting.clear()
-
-    async def _outcome_of(self, step: Step) -> bool | Exception:
-        """Store one step; return True if its attempt has the work, or the error."""
-
-        async def store() -> bool:
-            try:
-                async with self.database.transaction() as tx:
-                    (mine,) = await _store(tx, [step])
-                    return mine
-            except IntegrityError:
-                # This very step may have been committed before the connection broke.
-                rows = await self.database.read(load, step.work_id)
-                return (step.seq, step.kind, json.loads(to_json(step.body))) in rows
-
-        try:
-            return await patiently(store)
-        except Exception as error:  # noqa: BLE001 - raised in the caller
-            return error
-
-
-def _finish(stored: "asyncio.Future[None]", outcome: bool | Exception) -> None:  # noqa: FBT001
-    """Let a caller return if its attempt has the work; otherwise raise in the caller."""
-    if stored.done():
-        return
-    if outcome is True:
-        stored.set_result(None)
-    else:
-        stored.set_exception(outcome or FencedError("this work has been taken over"))
+    async def _store(self, tx: Transaction, batch: Sequence[Step]) -> list[bool]:
+        """Store steps; return for each if its attempt has the work."""
+        owned = await _store(tx, batch)
+        # At the end of the transaction, since it locks the worker's row.
+        now = asyncio.get_running_loop().time()
+        regular = self.worker_id and not self.database.is_sqlite
+        if regular and now - self._heartbeat_at >= HEARTBEAT_SECONDS:
+            await workers.heartbeat(tx, self.worker_id)
+            self._heartbeat_at = now
+        return owned
 
 
 _INSERT = insert(steps)
 
-# Executed with the columns to set, beside the id.
+# Executed with the columns to set, beside the id and the attempt.
 _UPDATE_RUN = update(subagent_runs).where(subagent_runs.c.id == bindparam("b_id")).values(crashes=0)
+_UPDATE_ATTEMPT = _UPDATE_RUN.where(
+    subagent_runs.c.attempt == bindparam("b_attempt"), subagent_runs.c.status.in_(UNFINISHED)
+)
 _UPDATE_TURN = (
     update(turns)
     .where(
@@ -288,22 +239,9 @@ _ATTEMPTS = (
 async def _store(tx: Transaction, batch: Sequence[Step]) -> list[bool]:
     """Store the steps whose attempts have the work; return for each step if its attempt has it."""
     owned = await _update_turns(tx, [step for step in batch if step.table == "turns"])
-    if ids := [step.work_id for step in batch if step.table == "runs"]:
-        owned |= {(row.id, row.attempt) for row in await tx.execute(_ATTEMPTS, {"ids": ids})}
+    owned |= await _update_runs(tx, [step for step in batch if step.table == "runs"])
     mine = [step for step in batch if (step.work_id, step.attempt) in owned]
     rows = [_row(step.work_id, step.seq, step.kind, step.body, step.now) for step in mine]
-    of_runs = [
-        {
-            **step.counts,
-            "b_id": step.work_id,
-            "reserved_tokens": step.reserved_tokens,
-            "tool_call_count": step.tool_calls,
-            "seconds_used": step.seconds_used,
-            "updated_at": step.now,
-        }
-        for step in mine
-        if step.table == "runs"
-    ]
     read: list[Json] = []
     for step in mine:
         if step.table == "turns" and step.read:
@@ -314,7 +252,7 @@ async def _store(tx: Transaction, batch: Sequence[Step]) -> list[bool]:
         common = {"work_id": step.work_id, "created_at": step.now}
         for digest, data in step.media.items():
             await insert_new(tx, step_media, {**common, "digest": digest, "data": data})
-    for statement, values in ((_INSERT, rows), (_UPDATE_RUN, of_runs), (_READ, read)):
+    for statement, values in ((_INSERT, rows), (_READ, read)):
         if values:
             await tx.execute(statement, values)
     return [(step.work_id, step.attempt) in owned for step in batch]
@@ -330,3 +268,31 @@ async def _update_turns(tx: Transaction, batch: Sequence[Step]) -> set[tuple[str
         if (await tx.execute(_UPDATE_TURN, counts)).rowcount:
             owned.add((step.work_id, step.attempt))
     return owned
+
+
+async def _update_runs(tx: Transaction, batch: Sequence[Step]) -> set[tuple[str, int]]:
+    """Store the counts of runs; return the attempts that have their run."""
+    if len(batch) == 1:
+        (step,) = batch
+        counts = _counts(step) | {"b_attempt": step.attempt}
+        owned = (await tx.execute(_UPDATE_ATTEMPT, counts)).rowcount > 0
+        return {(step.work_id, step.attempt)} if owned else set()
+    if not batch:
+        return set()
+    ids = [step.work_id for step in batch]
+    attempts = {(row.id, row.attempt) for row in await tx.execute(_ATTEMPTS, {"ids": ids})}
+    mine = [_counts(step) for step in batch if (step.work_id, step.attempt) in attempts]
+    if mine:
+        await tx.execute(_UPDATE_RUN, mine)
+    return attempts
+
+
+def _counts(step: Step) -> Json:
+    return {
+        **step.counts,
+        "b_id": step.work_id,
+        "reserved_tokens": step.reserved_tokens,
+        "tool_call_count": step.tool_calls,
+        "seconds_used": step.seconds_used,
+        "updated_at": step.now,
+    }
