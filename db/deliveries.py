@@ -1,5 +1,6 @@
 """Queries that claim items of the outbox for sending."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -72,13 +73,17 @@ _NOW = bindparam("b_now", type_=UtcDateTime())
 _POSTING = exists().where(
     *(sentences.c[name] == outbox.c[name] for name in ROUTE), sentences.c.posting_until > _NOW
 )
+_DUE = (outbox.c.status.in_(("pending", "waiting")), outbox.c.due_at <= _NOW)
 _CLAIM = (
     update(outbox)
     .where(
-        outbox.c.key == bindparam("b_key"),
-        outbox.c.status.in_(("pending", "waiting")),
-        outbox.c.due_at <= _NOW,
-        ~_POSTING,
+        outbox.c.key.in_(
+            select(outbox.c.key)
+            .where(outbox.c.key.in_(bindparam("b_keys", expanding=True)), *_DUE, ~_POSTING)
+            # Two processes that claim the same items lock them in the same order.
+            .order_by(outbox.c.key)
+            .with_for_update(of=outbox)
+        )
     )
     .values(
         status="sending",
@@ -86,42 +91,62 @@ _CLAIM = (
         attempts=outbox.c.attempts + 1,
         first_tried_at=func.coalesce(outbox.c.first_tried_at, _NOW),
     )
+    .returning(outbox.c.key)
 )
 
 
 async def claim(
     tx: Transaction,
-    key: str,
+    keys: Sequence[str],
     worker_id: str,
     now: datetime,
     *,
     present: timedelta = timedelta(0),
     together: bool = False,
-) -> list[ClaimedEntry]:
-    """Claim an item for sending; none if it is not due, or another process is sending it.
+) -> dict[str, list[ClaimedEntry]]:
+    """Claim items for sending; none for a key that is not due, or that another process is sending.
 
     While a sentence about progress is being posted in its place, no item is due there.
 
     Args:
         tx: The transaction.
-        key: The item.
-        worker_id: The process that sends it.
+        keys: The items.
+        worker_id: The process that sends them.
         now: The time.
         present: The time for which a user is present after a message.
-        together: Whether to claim the due items of its batch as well. They are sent as one message,
-            whose key is stored before it: after a crash the same items are sent under it again.
+        together: Whether to claim the due items of their batches as well. They are sent as one
+            message, whose key is stored before it: after a crash the same items are sent under it
+            again.
 
     Returns:
-        The items in the order in which their runs were asked for.
+        The items of each message, by one of the keys, in the order in which their runs were asked
+        for.
     """
-    if not (await tx.execute(_CLAIM, {"b_key": key, "b_worker": worker_id, "b_now": now})).rowcount:
-        return []
-    values = {"b_keys": [key], "b_present_since": now - present}
-    item = await _CLAIMED.first(tx, _GET_CLAIMED, values)
-    if item is None:
-        return []
-    if item.text_delivered or not item.batch_id or not (together or item.send_key):
-        return [item]
+    values: Json = {"b_keys": keys, "b_worker": worker_id, "b_now": now}
+    mine = [*await tx.scalars(_CLAIM, values)]
+    since = {"b_present_since": now - present}
+    claimed: dict[str, list[ClaimedEntry]] = {}
+    batches: dict[tuple[object, ...], list[ClaimedEntry]] = {}
+    for item in await _CLAIMED.all(tx, _GET_CLAIMED, since | {"b_keys": mine}) if mine else ():
+        if item.text_delivered or not item.batch_id or not (together or item.send_key):
+            claimed[item.key] = [item]
+        else:
+            batch = (item.batch_id, item.send_key, item.user, item.place)
+            batches.setdefault(batch, []).append(item)
+    for items in batches.values():
+        first = items[0]
+        mates = await _claim_mates(tx, first, worker_id, now)
+        together_keys = [*(each.key for each in items), *mates]
+        send_key = first.send_key or first.key
+        await change(tx, outbox, outbox.c.key.in_(together_keys), send_key=send_key)
+        claimed[first.key] = await _CLAIMED.all(tx, _GET_CLAIMED, since | {"b_keys": together_keys})
+    return claimed
+
+
+async def _claim_mates(
+    tx: Transaction, item: ClaimedEntry, worker_id: str, now: datetime
+) -> list[str]:
+    """Claim the other due items of the batch of a claimed one, and return their keys."""
     same = (
         outbox.c.batch_id == item.batch_id,
         # Written out, so that the partial index is used.
@@ -132,14 +157,10 @@ async def claim(
         *is_at(outbox, item.place, *PLACE),
     )
     # Items that another process claims at this moment are sent by that one.
-    due = (outbox.c.status.in_(("pending", "waiting")), outbox.c.due_at <= now)
-    mates = select(outbox.c.key).where(*same, *due).with_for_update(skip_locked=True)
-    keys = [*await tx.scalars(mates)]
+    mates = select(outbox.c.key).where(*same, *_DUE).with_for_update(skip_locked=True)
+    keys = [*await tx.scalars(mates, {"b_now": now})]
     if keys:
         sending = {"status": "sending", "worker_id": worker_id, "attempts": outbox.c.attempts + 1}
         first = func.coalesce(outbox.c.first_tried_at, now)
         await change(tx, outbox, outbox.c.key.in_(keys), **sending, first_tried_at=first)
-    send_key = item.send_key or key
-    keys = [key, *keys]
-    await change(tx, outbox, outbox.c.key.in_(keys), send_key=send_key)
-    return await _CLAIMED.all(tx, _GET_CLAIMED, values | {"b_keys": keys})
+    return keys

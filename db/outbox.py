@@ -1,6 +1,6 @@
 """Queries on the outbox: announcements and late replies, until they are delivered."""
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -60,7 +60,8 @@ _GET = _ENTRIES.query.where(outbox.c.key == bindparam("b_key"))
 _OLDEST = (outbox.c.created_at, outbox.c.key)
 _DELIVERED = update(outbox).where(
     outbox.c.key == bindparam("b_key"),
-    outbox.c.status.in_(("sending", "pending", "waiting", "blocked")),
+    # Written out, since the statement is executed for several items.
+    or_(*(outbox.c.status == each for each in ("sending", "pending", "waiting", "blocked"))),
 )
 
 
@@ -96,10 +97,17 @@ async def get(tx: Transaction, key: str) -> OutboxEntry | None:
     return await _ENTRIES.first(tx, _GET, {"b_key": key})
 
 
-async def delivered(tx: Transaction, key: str, message_ids: list[str], now: datetime) -> None:
-    """Mark an item as delivered, even if another attempt at it has begun meanwhile."""
-    values = {"status": "delivered", "message_ids": message_ids, "delivered_at": now}
-    await tx.execute(_DELIVERED, values | {"last_error": "", "b_key": key})
+async def delivered(tx: Transaction, sent: Mapping[str, list[str]], now: datetime) -> None:
+    """Mark items as delivered, even if other attempts at them have begun meanwhile.
+
+    Args:
+        tx: The transaction.
+        sent: The ids of the messages by the keys of the items.
+        now: The time.
+    """
+    values = {"status": "delivered", "last_error": "", "delivered_at": now}
+    rows = [values | {"b_key": key, "message_ids": sent[key]} for key in sorted(sent)]
+    await tx.execute(_DELIVERED, rows)
 
 
 async def follow_with_files(

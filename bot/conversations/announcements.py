@@ -3,35 +3,30 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from math import inf
 
+from bot.conversations import sending
 from bot.conversations.admin_notices import PREFIX, AdminNotices, id_of
-from bot.conversations.pause_lines import pause_line
+from bot.conversations.sending import DeliveryAttempt
 from bot.counted_events import DeliveryTried
 from bot.errors import DeliveryError, NotPresentError
 from bot.events import AnnouncementDue
 from bot.platforms.base import (
-    Announcement,
-    Choice,
     Delivered,
-    NoticeButton,
     OutgoingFile,
     Outlet,
 )
 from bot.subagents.limits import SubagentSettings
-from bot.subagents.requests import notify_of
-from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, Live, Place, Stopper
+from bot.values import Clock, Identity, Live, Place
 from db import admin_notices, deliveries, outbox, pauses, run_files, users
-from db.admin_notices import StoredNotice
 from db.database import Database, Transaction, patiently
 from db.deliveries import ClaimedEntry
+from db.group_writer import GroupWriter
 from db.outbox import OutboxEntry
-from db.users import User
 
 log = logging.getLogger(__name__)
 
@@ -39,14 +34,13 @@ FIRST_WAIT = timedelta(seconds=15)
 LONGEST_WAIT = timedelta(minutes=5)
 GIVE_UP_AFTER = timedelta(minutes=30)
 SEND_SECONDS = 60.0
-TOGETHER = "✅ {} sub-agents completed"
 HELD_AT_MOST = timedelta(minutes=5)
 
 #: Sends an item through an outlet.
 Send = Callable[[Outlet], Awaitable[Delivered]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Announcements:
     """Delivers the items of the outbox through the outlets of this process.
 
@@ -69,6 +63,27 @@ class Announcements:
     notices: AdminNotices | None = None
     publish: Callable[[DeliveryTried], None] = lambda _: None
     under_way: set[str] = field(default_factory=set)
+    _claims: GroupWriter[tuple[str, set[str]], DeliveryAttempt | None] = field(init=False)
+    _arrivals: GroupWriter[Mapping[str, list[str]], None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Create the writers of what concurrent deliveries store together."""
+        self._claims = GroupWriter(
+            database=self.database,
+            tasks=self.tasks,
+            name="claim announcements",
+            store=self._claim,
+            # The sweep retries.
+            patience_seconds=0,
+        )
+        self._arrivals = GroupWriter(
+            database=self.database,
+            tasks=self.tasks,
+            name="mark announcements as delivered",
+            store=self._mark,
+            # An item without a stored outcome counts as possibly sent, and would be sent again.
+            patience_seconds=inf,
+        )
 
     def on_due(self, event: AnnouncementDue) -> None:
         """Deliver an announcement in the background; the sweep retries a failure."""
@@ -102,46 +117,13 @@ class Announcements:
         Returns:
             True if it arrived, and the items of which files are left.
         """
-        async with self.database.transaction() as tx:
-            settings = self.settings()
-            items = await deliveries.claim(
-                tx,
-                key,
-                self.worker_id,
-                self.now(),
-                present=timedelta(seconds=settings.present_seconds),
-                together=settings.joined,
-            )
-            if not items:
-                return False, []
-            # Before the commit: a claimed item that is not under way counts as forgotten.
-            keys |= {each.key for each in items}
-            self.under_way.update(keys)
-            item, alone = items[0], len(items) == 1
-            files: list[tuple[str, bytes]] = []
-            left: list[str] = []
-            if item.text_delivered:
-                files = await run_files.of_run(tx, item.run_id or "")
-            else:
-                left = [each.run_id for each in items if each.run_id and each.has_files]
-            stopper = None
-            if alone and item.run_id and item.stopped_by_other:
-                stopper = await users.stopper_of(tx, item.run_id)
-            notice = paused = None
-            if item.key.startswith(PREFIX):
-                notice = await admin_notices.get(tx, id_of(item.key))
-            elif item.any_pause:
-                paused = await pauses.of(tx, item.user.key, item.place)
-        if item.text_delivered:
-            sending = partial(_send_files, item, [OutgoingFile(*each) for each in files])
-        else:
-            resumable = alone and item.run_status is not None and item.run_status.resumable
-            quiet = _is_quiet(items)
-            shown = [*items]
-            if paused is not None:
-                shown[-1] = replace(shown[-1], text=f"{shown[-1].text}\n\n{pause_line(paused)}")
-            sending = partial(_announce, shown, stopper, notice, resumable=resumable, quiet=quiet)
-        delivered = await self._send(items, sending)
+        attempt = await self._claims.write((key, keys))
+        if attempt is None:
+            return False, []
+        items, left = attempt.items, attempt.left
+        item = items[0]
+        send = sending.send_files if item.text_delivered else sending.send_texts
+        delivered = await self._send(items, partial(send, attempt))
         if delivered is None:
             return False, []
         ids, now = list(delivered.message_ids), self.now()
@@ -152,13 +134,70 @@ class Announcements:
                 earlier = timedelta(microseconds=len(left) - left.index(each.run_id))
                 await outbox.follow_with_files(tx, each.key, ids, now - earlier)
                 return
-            await outbox.delivered(tx, each.key, ids, now)
+            await outbox.delivered(tx, {each.key: ids}, now)
             if each.text_delivered:
                 await run_files.forget(tx, each.run_id or "")
 
-        await self._store(items, store)
+        if left or item.text_delivered:
+            await self._store(items, store)
+        else:
+            await self._arrivals.write({each.key: ids for each in items})
         self._tried(item, "delivered")
         return True, [each.key for each in items if each.run_id in left]
+
+    async def _claim(
+        self, tx: Transaction, due: Sequence[tuple[str, set[str]]]
+    ) -> list[DeliveryAttempt | None]:
+        """Claim items, each with the keys that are under way with it."""
+        settings = self.settings()
+        claimed = await deliveries.claim(
+            tx,
+            [key for key, _ in due],
+            self.worker_id,
+            self.now(),
+            present=timedelta(seconds=settings.present_seconds),
+            together=settings.joined,
+        )
+        attempts: list[DeliveryAttempt | None] = []
+        for key, keys in due:
+            items = claimed.get(key)
+            # Before the commit: a claimed item that is not under way counts as forgotten.
+            keys.update(each.key for each in items or ())
+            self.under_way.update(keys)
+            attempts.append(await self._prepare(tx, items) if items else None)
+        return attempts
+
+    async def _prepare(self, tx: Transaction, items: Sequence[ClaimedEntry]) -> DeliveryAttempt:
+        item = items[0]
+        files: list[tuple[str, bytes]] = []
+        left: list[str] = []
+        if item.text_delivered:
+            files = await run_files.of_run(tx, item.run_id or "")
+        else:
+            left = [each.run_id for each in items if each.run_id and each.has_files]
+        stopper = notice = paused = None
+        if len(items) == 1 and item.run_id and item.stopped_by_other:
+            stopper = await users.stopper_of(tx, item.run_id)
+        if item.key.startswith(PREFIX):
+            notice = await admin_notices.get(tx, id_of(item.key))
+        elif item.any_pause:
+            paused = await pauses.of(tx, item.user.key, item.place)
+        return DeliveryAttempt(
+            items=items,
+            files=[OutgoingFile(*each) for each in files],
+            left=left,
+            stopper=stopper,
+            notice=notice,
+            paused=paused,
+        )
+
+    async def _mark(
+        self, tx: Transaction, arrivals: Sequence[Mapping[str, list[str]]]
+    ) -> list[None]:
+        """Mark items as delivered, each in a message with these ids."""
+        sent = {key: ids for arrival in arrivals for key, ids in arrival.items()}
+        await outbox.delivered(tx, sent, self.now())
+        return [None] * len(arrivals)
 
     async def _send(self, items: Sequence[OutboxEntry], send: Send) -> Delivered | None:
         """Send items through the outlet of their platform; a failure is stored."""
@@ -249,63 +288,6 @@ class Announcements:
             keys = await outbox.due(tx, list(self.outlets), now, together=together)
         for key in keys:
             self.on_due(AnnouncementDue(key=key))
-
-
-def _is_quiet(items: Sequence[ClaimedEntry]) -> bool:
-    """Return True if the owner of runs needs no ping: by choice, or since the owner is here."""
-    of_runs = [(each, each.run_metadata) for each in items if each.run_metadata is not None]
-    if not of_runs:
-        return False
-    silent = all(notify_of(metadata, each.notify) == "silent" for each, metadata in of_runs)
-    return silent or any(each.owner_present for each, _ in of_runs)
-
-
-async def _announce(
-    items: Sequence[OutboxEntry],
-    stopper: User | None,
-    notice: StoredNotice | None,
-    outlet: Outlet,
-    *,
-    resumable: bool,
-    quiet: bool,
-) -> Delivered:
-    """Send the texts of items in one message."""
-    item, several = items[0], len(items) > 1
-    together: list[str] = []
-    for each in items:
-        together += [f"**{each.title}**", each.text, f"_{each.footer}_" if each.footer else ""]
-    buttons: tuple[NoticeButton, ...] = ()
-    if notice is not None and not notice.user_id:
-        # No admin has settled the notice.
-        buttons = tuple(
-            NoticeButton(notice.id, Choice(str(number), label), line)
-            for number, (label, line) in enumerate(notice.buttons, 1)
-        )
-    return await outlet.announce(
-        Announcement(
-            key=item.send_key or item.key,
-            place=item.place,
-            owner=item.user,
-            title=TOGETHER.format(len(items)) if several else item.title,
-            text="\n\n".join(filter(None, together)) if several else item.text,
-            footer="" if several else item.footer,
-            maybe_repeated=any(each.maybe_repeated for each in items),
-            stopped_by=Stopper(stopper.identity, shown_name(stopper)) if stopper else None,
-            resumable=item.run_id or "" if resumable else "",
-            quiet=quiet,
-            results=tuple((each.run_id, each.text) for each in items if each.run_id),
-            buttons=buttons,
-        )
-    )
-
-
-async def _send_files(
-    item: OutboxEntry, files: Sequence[OutgoingFile], outlet: Outlet
-) -> Delivered:
-    """Send the files of the run of an item."""
-    return await outlet.send_files(
-        item.place, item.user, files, key=item.key, maybe_repeated=item.maybe_repeated
-    )
 
 
 @dataclass(frozen=True, slots=True)

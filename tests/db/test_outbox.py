@@ -23,12 +23,13 @@ async def claim(
     database: Database, key: str, clock: FakeClock, worker: str = "w1"
 ) -> OutboxEntry | None:
     async with database.transaction() as tx:
-        return next(iter(await deliveries.claim(tx, key, worker, clock())), None)
+        found = await deliveries.claim(tx, [key], worker, clock())
+    return next(iter(found.get(key, [])), None)
 
 
 async def book(database: Database, key: str, clock: FakeClock) -> None:
     async with database.transaction() as tx:
-        await outbox.delivered(tx, key, ["m1", "m2"], clock())
+        await outbox.delivered(tx, {key: ["m1", "m2"]}, clock())
 
 
 async def fail(

@@ -70,9 +70,9 @@ class Batch:
     async def claim(self, number: int, worker: str = "w1") -> Sequence[OutboxEntry]:
         """Claim the item of a run, and what is sent with it."""
         async with self.database.transaction() as tx:
-            return await deliveries.claim(
-                tx, self.runs[number], worker, self.clock(), together=self.together
-            )
+            key = self.runs[number]
+            found = await deliveries.claim(tx, [key], worker, self.clock(), together=self.together)
+        return found.get(key, [])
 
     async def due(self, number: int) -> datetime:
         """Return the time at which the item of a run is due."""
@@ -188,8 +188,9 @@ async def test_a_blocked_result_that_is_tried_again_is_a_message_of_its_own(
     await batch.begin(2)
     await batch.end(0)
     await batch.end(1)
+    claimed = await batch.claim(0)
     async with batch.database.transaction() as tx:
-        for each in await deliveries.claim(tx, batch.runs[0], "w1", batch.clock(), together=True):
+        for each in claimed:
             await outbox.block(tx, each, error="The room is gone.")
         assert await outbox.retry_blocked(tx, batch.runs[1], batch.alice.key, batch.clock())
 

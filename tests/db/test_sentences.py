@@ -109,7 +109,7 @@ async def test_no_run_ends_with_its_result_sent_while_its_sentence_is_posted(
             await runs.finish(tx, run.id, {"status": "completed"}, attempt=None, now=clock())
             await outbox.put(tx, item, clock())
         async with database.transaction() as tx:
-            sent = await deliveries.claim(tx, run.id, "w1", clock()) != []
+            sent = await deliveries.claim(tx, [run.id], "w1", clock()) != {}
         ended.set()
         return sent
 
@@ -119,5 +119,5 @@ async def test_no_run_ends_with_its_result_sent_while_its_sentence_is_posted(
     assert (posting.result(), ending.result()) == (True, False)
     async with database.transaction() as tx:
         await sentences.posted(tx, room(alice))
-        assert await deliveries.claim(tx, run.id, "w1", clock()) != []
+        assert await deliveries.claim(tx, [run.id], "w1", clock()) != {}
         assert not await sentences.post(tx, room(alice), [run.id], clock())

@@ -378,10 +378,10 @@ async def test_files_whose_process_died_are_sent_once_more_marked_and_then_given
 ) -> None:
     key = await with_files(stored, alice)
     async with stored.database.transaction() as tx:
-        assert await deliveries.claim(tx, key, "dead", stored.now()) is not None
+        assert await deliveries.claim(tx, [key], "dead", stored.now())
         assert await outbox.follow_with_files(tx, key, ["m1"], stored.now())
         assert not await outbox.follow_with_files(tx, key, ["m2"], stored.now())
-        assert await deliveries.claim(tx, key, "dead", stored.now()) is not None
+        assert await deliveries.claim(tx, [key], "dead", stored.now())
         assert await outbox.recover(tx, ["me"]) == 1
 
     assert await said.deliver(key)

@@ -143,7 +143,7 @@ class Scene:
     async def takes_result(self, run: Run) -> bool:
         """Return True if the result of a run could be sent now."""
         async with self.database.transaction() as tx:
-            return await deliveries.claim(tx, run.id, "w1", self.clock()) != []
+            return await deliveries.claim(tx, [run.id], "w1", self.clock()) != {}
 
 
 @pytest.fixture
