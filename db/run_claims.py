@@ -32,7 +32,10 @@ class ClaimedRun(Run):
     has_messages: bool
 
 
-_UNREAD = exists().where(run_messages.c.run_id == runs.c.id, run_messages.c.read_at_step.is_(None))
+# Not by the run's column: on SQLite what an update returns names columns without their table.
+_UNREAD = exists().where(
+    run_messages.c.run_id == bindparam("b_id"), run_messages.c.read_at_step.is_(None)
+)
 _OWNED = RowMapper(OwnedRun, runs, convert=CONVERT)
 _CLAIMED = RowMapper(ClaimedRun, runs, others={"has_messages": _UNREAD}, convert=CONVERT)
 _HOLD_OWNED = _OWNED.query.where(THIS_RUN).with_for_update(key_share=True, of=runs)

@@ -1,0 +1,35 @@
+"""An attempt that begins a run knows its owner and its unread messages."""
+
+from bot.values import Identity, new_run_id
+from db import run_claims, run_messages
+from db.database import Database
+from tests.fakes.clock import FakeClock
+from tests.fakes.stored import Stored
+
+
+async def test_a_claim_tells_if_a_message_to_the_run_is_unread(
+    database: Database, clock: FakeClock, stored: Stored, alice: Identity
+) -> None:
+    written_to, other = await stored.run(alice), await stored.run(alice)
+    async with database.transaction() as tx:
+        await run_messages.add(
+            tx, message_id=new_run_id(), run_id=written_to.id, text="Hurry", now=clock()
+        )
+
+    claimed = [
+        await database.write(run_claims.claim, run.id, worker_id="w", reserve=10, now=clock())
+        for run in (written_to, other)
+    ]
+
+    assert [run and run.has_messages for run in claimed] == [True, False]
+
+
+async def test_a_run_is_held_with_the_account_of_its_owner(
+    database: Database, stored: Stored, bob: Identity
+) -> None:
+    run = await stored.run(bob)
+
+    held = await database.write(run_claims.hold_with_owner, run.id)
+
+    assert held is not None
+    assert (held.id, held.user) == (run.id, bob)
