@@ -338,7 +338,7 @@ BOUNDARIES = {
     "bot.subagents.runner": "a run",
     "skills.loading": "the code of a skill that somebody else wrote",
     "db.database": "a unit of work that may be tried again",
-    "db.steps": "a group commit: whoever waits for it gets the error",
+    "db.group_writer": "a group commit: whoever waits for it gets the error",
 }
 
 #: Classes of ours of which a module may hold an instance after all, by their full name.

@@ -80,9 +80,8 @@ class Endings:
             unseen = over.card_message_id and not self.cards.has(over.id)
             owner = await users.get(tx, over.user_id) if unseen else None
             batch = await batches.in_batch(tx, over) if owner else []
-            promoted: list[Run] = []
-            if after.others_wait:
-                promoted = await admission.promote(tx, self.settings().slots, self.now())
+            slots, wait = self.settings().slots, after.others_wait
+            promoted = await admission.promote(tx, slots, self.now()) if wait else []
         if owner:
             self.cards.track_batch(batch, replace(over, status=run.status), owner.identity)
         publish = self.events.publish
@@ -106,8 +105,7 @@ class Endings:
         for key in due:
             publish(AnnouncementDue(key=key))
         if woken:
-            platform = over.place.platform
-            publish(TurnWaiting(conversation_id=over.conversation_id, platform=platform))
+            publish(TurnWaiting(conversation_id=over.conversation_id, platform=over.place.platform))
         return over
 
     async def _announce(
