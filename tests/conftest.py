@@ -28,6 +28,7 @@ from db.database import Database, DatabaseSettings
 from migrations.run import upgrade
 from tests import dialects
 from tests.fakes.clock import FakeClock
+from tests.fakes.console import log_as_before
 
 # What is imported and collected stays: to look for garbage in it takes a fifth of that time.
 gc.disable()
@@ -188,6 +189,13 @@ class _Databases:
             yield _with_name(self._server, name)
         finally:
             self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def kept_log() -> Iterator[None]:
+    """Leaves the log as it was after a test whose commands set it up, in this process."""
+    with log_as_before():
+        yield
 
 
 @pytest.fixture

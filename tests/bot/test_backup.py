@@ -161,6 +161,7 @@ async def test_a_restore_that_fails_leaves_nothing_in_the_way_of_another(
     assert found.files == 1
 
 
+@pytest.mark.usefixtures("kept_log")
 def test_the_commands_say_what_they_did(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

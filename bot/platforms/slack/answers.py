@@ -97,6 +97,7 @@ class PrivateAnswers:
 
     async def _respond(self, url: str, markdown: str, below: tuple[Json, ...]) -> bool:
         webhook = AsyncWebhookClient(url, session=self._session, retry_handlers=[])
+        markdown = self._sender.commands.shown(markdown)
         try:
             answer = await webhook.send(
                 text=markdown,

@@ -95,7 +95,8 @@ class SlackOutlet(MessagingOutlet):
         session: aiohttp.ClientSession | None = None,
     ) -> None:
         self._tempo = tempo = tempo or Tempo(edit_seconds=settings().edit_seconds)
-        self.sender = Sender(clients, pauses=tempo.pauses)
+        commands = texts.CommandNames(settings().command, settings().subagents_command)
+        self.sender = Sender(clients, commands=commands, pauses=tempo.pauses)
         self.answers = PrivateAnswers(self.sender, session)
         self.budgets = budgets or WorkspaceBudgets()
         #: `None` for a question that is shown as answered already.

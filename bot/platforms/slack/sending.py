@@ -32,6 +32,8 @@ FINAL_REST_SECONDS = 5.0
 #: A method of the Web API, such as `AsyncWebClient.chat_update`.
 Method = Callable[..., Awaitable[AsyncSlackResponse]]
 
+USUAL = texts.CommandNames()
+
 #: Slack must not turn names and addresses in a text into mentions and links.
 _UNPARSED = {"parse": "none", "link_names": False}
 
@@ -86,12 +88,14 @@ class Sender:
 
     Attributes:
         clients: Provide the tokens.
+        commands: The names of the slash commands, for texts that name them.
         pauses: Backoff before each further attempt to send a message that follows a first one.
         monotonic: A monotonic clock in seconds.
     """
 
     clients: Clients
     _: KW_ONLY
+    commands: texts.CommandNames = USUAL
     pauses: tuple[float, ...] = PAUSES
     monotonic: Callable[[], float] = time.monotonic
     _rests: dict[str, float] = field(default_factory=dict)
@@ -106,6 +110,7 @@ class Sender:
             DeliveryError: The request failed and may succeed later.
         """
         _, installed = await self.clients.find(workspace)
+        arguments = self.commands.shown(arguments)
         try:
             return await made(method(installed.client, **arguments))
         except RefusedError as error:

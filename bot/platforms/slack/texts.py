@@ -5,6 +5,8 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 from unicodedata import east_asian_width
 
 from bot.agent.dialects import for_slack, in_slack_line
@@ -45,6 +47,8 @@ HEARD, READ = "eyes", "white_check_mark"
 _THOUGHT = re.compile(r"(?:\A|\n\n)💭[^\n]*\Z")
 _ENTITY_CUT = re.compile(r"&[a-z]{0,3}\Z")
 _ACCOUNT = re.compile(r"[UW][A-Z0-9]+")
+#: The usual name of one of the commands, where inline code begins with it.
+_COMMAND = re.compile(r"(?<=`)/(retinue|subagents)(?=[ `])")
 
 
 # --- any text -----------------------------------------------------------------------------------
@@ -122,6 +126,34 @@ def parts_of(markdown: str, *, name: str, empty: str = EMPTY) -> MessageParts:
     """
     parts = split(markdown, MOST_CHARACTERS) or [empty]
     return MessageParts(tuple(parts), written_out(f"{markdown}\n"), name)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandNames:
+    """The names of the slash commands in a workspace, which its admins may have changed.
+
+    Attributes:
+        chat: The command for everything.
+        runs: The command for runs.
+    """
+
+    chat: str = "/retinue"
+    runs: str = "/subagents"
+
+    def shown(self, content: Any) -> Any:
+        """Return a text, or the texts of a document, with the commands as users type them."""
+        if self == CommandNames():
+            return content
+        if isinstance(content, str):
+            return _COMMAND.sub(self._name, content)
+        if isinstance(content, dict):
+            return {key: self.shown(each) for key, each in content.items()}
+        if isinstance(content, list | tuple):
+            return [self.shown(each) for each in content]
+        return content
+
+    def _name(self, found: re.Match[str]) -> str:
+        return self.chat if found[1] == "retinue" else self.runs
 
 
 # --- run cards ----------------------------------------------------------------------------------

@@ -257,6 +257,7 @@ def test_a_record_that_makes_no_sense_is_no_set(machine: Machine, text: str) -> 
     assert machine.found is None
 
 
+@pytest.mark.usefixtures("kept_log")
 def test_an_admin_installs_and_lists_by_commands(machine: Machine, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

@@ -12,7 +12,7 @@ from bot.conversations.command_lines import CommandGroup
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.command_words import handle_and_rest
 from bot.errors import BotError
-from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.base import Announcement, CommandReply, Incoming
 from bot.platforms.messaging.intake import NOT_YOU, TROUBLE
 from bot.platforms.slack.actions import (
     CLOSED,
@@ -147,11 +147,27 @@ async def test_what_slack_escapes_is_heard_as_it_was_typed(here: Here) -> None:
 async def test_commands_that_were_given_other_names_are_told_apart(slack: FakeSlack) -> None:
     async with listening(slack, command="/owl", subagents_command="/owls") as here:
         here.answers("/subagents list", "None.")
-        here.answers("/retinue list", "None at all.")
+        here.answers("/retinue list", "None: `/retinue connect x`, `/subagents`, ~/retinue log")
 
         assert (await typed(here, "/owls", "list")).text() == "None."
-        assert (await typed(here, "/owl", "list")).text() == "None at all."
+        named = "None: `/owl connect x`, `/owls`, ~/retinue log"
+        assert (await typed(here, "/owl", "list")).text() == named
         assert (await typed(here, "/owls", 'stop "x')).text() == OPEN_QUOTE.format(command="/owls")
+
+
+async def test_a_direct_message_names_a_command_that_was_given_another_name(
+    slack: FakeSlack,
+) -> None:
+    async with listening(slack, command="/owl", subagents_command="/owls") as here:
+        alice = here.who(here.alice)
+        message = Announcement(
+            key="sign-in", place=Place("slack", alice.workspace), owner=alice, title="",
+            text="Send me `/retinue connect mail`.",
+        )  # fmt: skip
+        await here.platform.outlet.announce(message)
+
+        (said,) = here.fake.said(here.fake.dm(here.alice))
+        assert said.markdown == "Send me `/owl connect mail`."
 
 
 async def test_a_long_answer_has_a_button_for_the_next_page(here: Here) -> None:
