@@ -215,6 +215,8 @@ class Tool:
         deferred: Whether requests do not carry the tool: the agent has to find it.
         credential: The service whose credential, stored by an admin, a call uses: `rest github`;
             empty for none. The first use by a piece of work is recorded in the audit log.
+        files: Returns the paths of the files that a call reads, to which the rules about
+            `file_read` apply as well; `None` for a tool whose own rules are enough.
     """
 
     name: str
@@ -238,6 +240,7 @@ class Tool:
     check: Check | None = None
     deferred: bool = False
     credential: str = ""
+    files: Subjects | None = None
 
     def read_by(self, arguments: Json) -> Audience:
         """Return the readers of the data that a call with these arguments reads."""

@@ -9,8 +9,11 @@ from bot.conversations.access import is_private
 from bot.errors import BotError
 from skills.base import Effects, Tool, ToolContext
 
+ALLOW = Decision.ALLOW
 #: The tool whose argument `name` names an Agent Skill.
 READS_SKILLS = "skill_read"
+#: The tool whose rules apply to the files that other tools read.
+READS_FILES = "file_read"
 NO_APPROVER = "{}, which takes the yes of the role `{}`, and nobody with that role reads here"
 
 
@@ -22,6 +25,7 @@ async def ruled(
     The rights act when a tool is called: everyone in a place is offered the same tools.
     """
     subjects = tool.subjects(call.arguments) if tool.subjects else ("",)
+    files = tool.files(call.arguments) if tool.files else ()
     harmless = tool.effects is Effects.NONE or tool.auto_approved
     skill = call.arguments.get("name") if tool.name == READS_SKILLS else None
     try:
@@ -30,11 +34,19 @@ async def ruled(
             return Verdict(Decision.DENY, refused)
 
         def decide(granted: Collection[str]) -> Verdict:
-            rules = permissions.decide(tool.name, subjects, harmless=harmless, granted=granted)
-            return strictest([rules, rights.decide(tool.name, subjects, granted=granted)])
+            verdicts = [
+                permissions.decide(tool.name, subjects, harmless=harmless, granted=granted),
+                rights.decide(tool.name, subjects, granted=granted),
+            ]
+            if files:
+                verdicts += [
+                    permissions.decide(READS_FILES, files, harmless=True, granted=granted),
+                    rights.decide(READS_FILES, files, granted=granted),
+                ]
+            return strictest(verdicts)
 
         verdict = decide(())
-        if verdict.decision is not Decision.ALLOW:
+        if verdict.decision is not ALLOW:
             # Grants answer questions, so they change nothing for a call that is allowed.
             verdict = decide(await rights.always())
     except BotError as error:
@@ -62,6 +74,6 @@ async def usable_skills(
     found = {name for name in names if not rights.refusal("skills", name)}
     if reader := tools.get(READS_SKILLS):
         verdict = await ruled(permissions, reader, ToolCall("", READS_SKILLS, {}), context)
-        if verdict.decision is Decision.ALLOW:
+        if verdict.decision is ALLOW:
             return frozenset(found)
     return frozenset(found & context.named_skills)

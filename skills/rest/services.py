@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode, urlsplit
 
 from bot.agent.sanitizer import escape_for_model, for_log, one_line
-from bot.agent.subjects import Subjects, spelled
+from bot.agent.subjects import spelled
 from bot.disk import spoken
 from bot.errors import BotError, ConfigError, ToolError
 from bot.net.addresses import Addresses, AnyAddress, PublicAddresses
@@ -143,7 +143,8 @@ class RestService:
                     run=partial(self._call, operation),
                     main_agent_only=not operation.is_in(settings.runs),
                     needs_confirmation=operation.is_in(settings.confirm),
-                    subjects=_subjects(operation),
+                    subjects=partial(_subjects, operation) if operation.sends_files else None,
+                    files=partial(_files, operation) if operation.sends_files else None,
                     effects=Effects.NONE if reads else Effects.ONCE,
                     foreign=True,
                     private=True,
@@ -288,11 +289,13 @@ class RestServices:
                 return
 
 
-def _subjects(operation: Operation) -> Subjects | None:
-    """Return a function that extracts the paths of the files that a call sends."""
-    if not operation.sends_files:
-        return None
-    return lambda given: tuple(map(spelled, files_in(operation, given))) or ("",)
+def _files(operation: Operation, arguments: Json) -> tuple[str, ...]:
+    """Return the paths of the files that a call sends."""
+    return tuple(map(spelled, files_in(operation, arguments)))
+
+
+def _subjects(operation: Operation, arguments: Json) -> tuple[str, ...]:
+    return _files(operation, arguments) or ("",)
 
 
 def _readable(reply: WebResponse) -> str:

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from bot.agent.permissions import Decision
-from bot.agent.subjects import spelled
 from bot.conversations.file_kinds import document_type, image_type
 from bot.disk import spoken
 from bot.errors import ToolError
@@ -16,8 +14,6 @@ from skills.files.workspace import Workspace
 from skills.files.workspaces import Workspaces
 from skills.rest.requests import FilePart
 
-#: The tool whose rights decide which files may be read.
-READ_TOOL = "file_read"
 UNKNOWN_TYPE = "application/octet-stream"
 #: Types that the table of Python lacks.
 _FURTHER_TYPES = {
@@ -55,17 +51,10 @@ class UploadReader:
         Raises:
             ToolError: A file cannot be read or sent; the text has the reason.
         """
-        paths = [each.path for each in parts if isinstance(each, FilePart)]
-        if not paths:
+        if not any(isinstance(each, FilePart) for each in parts):
             return tuple(each for each in parts if isinstance(each, FormPart))
         if self.workspaces is None:
             raise ToolError(_IS_OFF)
-        verdict = (await context.rights()).decide(READ_TOOL, [spelled(each) for each in paths])
-        if verdict.decision is not Decision.ALLOW:
-            raise ToolError(
-                f"It sends files, and you may not read these: {verdict.reason}. Tell the user, or "
-                "go on without it."
-            )
         return await self.workspaces.use(context, lambda files: _filled(files, parts, most))
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.permissions import read_rules
+from bot.agent.permissions import Permissions, read_rules
+from bot.agent.toolbox import Toolbox
 from bot.errors import ToolError
 from bot.rights.effective import Rights, RightsLevel
 from bot.tasks import Tasks
@@ -21,6 +22,7 @@ from skills.files.workspaces import Workspaces
 from skills.rest.uploads import UploadReader
 from tests.fakes.around import caller
 from tests.fakes.rest_server import FakeRest, rest_server
+from tests.fakes.scripted_model import call
 from tests.skills.rest.test_services import Bench
 
 FILE = {"type": "string", "format": "binary"}
@@ -172,25 +174,62 @@ async def test_files_that_are_too_large_or_of_another_kind_are_refused(place: Pl
     assert place.fake.asked == []
 
 
-async def test_without_workspaces_and_without_the_right_to_read_nothing_is_sent(
-    place: Place,
+CLOSED = read_rules({"file_read:closed/*": "deny"})
+GUEST = RightsLevel(key="roles.named.guest", title="the role `guest`")
+
+
+@pytest.mark.parametrize(
+    ("permissions", "levels", "path", "said"),
+    [
+        (Permissions(CLOSED), (), "open/a.txt", "themselves."),
+        (Permissions(CLOSED), (), "./closed/b.txt", "the rule `file_read:closed/*: deny` is about"),
+        (Permissions().within(CLOSED), (), "closed/b.txt", "the rule `file_read:closed/*: deny`"),
+        (Permissions(), (replace(GUEST, rules=CLOSED),), "open/a.txt", "themselves."),
+        (Permissions(), (replace(GUEST, rules=CLOSED),), "closed/b.txt", "of the role `guest`"),
+        (
+            Permissions(),
+            (replace(GUEST, denied={"tools": ("file_read",)}),),
+            "open/a.txt",
+            "the role `guest` does not include the tool `file_read`",
+        ),
+        (
+            Permissions(read_rules({"file_read": "ask"})),
+            (),
+            "open/a.txt",
+            "Permission required: the rule `file_read: ask` is about file_read on `open/a.txt`",
+        ),
+    ],
+)
+async def test_the_rules_about_reading_a_file_count_for_sending_it(
+    place: Place, permissions: Permissions, levels: tuple[RightsLevel, ...], path: str, said: str
 ) -> None:
     await place.put("open/a.txt", b"a")
     await place.put("closed/b.txt", b"b")
-    rules = read_rules({"file_read:closed/*": "deny"})
-    guest = RightsLevel(key="roles.named.guest", title="the role `guest`", rules=rules)
-    none = replace(guest, rules=read_rules({}), denied={"tools": ("file_read",)})
 
-    async def rights_of(level: RightsLevel) -> Rights:
-        return Rights((level,))
+    async def rights() -> Rights:
+        return Rights(levels)
 
-    place.context = replace(place.context, rights=lambda: rights_of(guest))
-    assert len(await place.upload(file="open/a.txt")) == 1
-    with pytest.raises(ToolError, match=r"you may not read these: the rule `file_read:closed/\*"):
-        await place.upload(file="open/../closed/b.txt".replace("open/../", "./"))
-    place.context = replace(place.context, rights=lambda: rights_of(none))
-    with pytest.raises(ToolError, match="the role `guest` does not include the tool `file_read`"):
-        await place.upload(file="open/a.txt")
+    tasks = Tasks()
+    box = Toolbox(
+        [replace(place.bench.tool("upload"), main_agent_only=False)],
+        is_subagent=True,
+        tasks=tasks,
+        timeout_seconds=30,
+        permissions=permissions,
+    )
+
+    result = await box.call(
+        call("rest__api__upload", "id", body={"file": path}),
+        replace(place.context, rights=rights),
+    )
+
+    assert said in result.text
+    assert bool(place.fake.asked) is (said == "themselves.")
+    await tasks.close()
+
+
+async def test_without_workspaces_nothing_is_sent(place: Place) -> None:
+    await place.put("open/a.txt", b"a")
 
     async with AsyncExitStack() as stack:
         tasks = Tasks()
