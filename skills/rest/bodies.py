@@ -1,5 +1,6 @@
-"""Reads the bodies of operations: JSON, forms, and forms with files (pure)."""
+"""Reads the bodies of operations: JSON, forms, texts, and files (pure)."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,7 +11,12 @@ from skills.rest.schemas import SchemaReader, properties_of
 
 #: What a model reads about the argument of a file.
 FILE_HINT = "Path of a file in the workspace, such as notes/today.md"
+#: The name of the whole body among the fields of an operation.
+WHOLE = ""
 _TEXTUAL = ("text/", "application/json", "application/xml", "application/x-www-form-urlencoded")
+#: A media type, or all of a kind, of a body without parts.
+_SENDABLE = re.compile(r"(?!multipart/|message/)[a-z0-9!#$&^_.+-]+/(\*|[a-z0-9!#$&^_.+-]+)")
+_FURTHER_TEXTS = ("xml", "yaml", "ndjson", "graphql", "javascript")
 
 
 class BodyKind(StrEnum):
@@ -19,6 +25,8 @@ class BodyKind(StrEnum):
     JSON = "application/json"
     FORM = "application/x-www-form-urlencoded"
     MULTIPART = "multipart/form-data"
+    TEXT = "text/plain"
+    FILE = "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +53,8 @@ class Body:
 
     Attributes:
         schema: The schema of the argument.
-        fields: The fields of a form that differ from the default.
+        fields: The fields of a form that differ from the default; for a text or a file the whole
+            body, with its media types.
     """
 
     kind: BodyKind
@@ -57,7 +66,7 @@ class Body:
 def read_body(body: Json, reader: SchemaReader) -> Body | None:
     """Return the body of an operation; `None` for an optional one that cannot be sent.
 
-    JSON is preferred to a form, and a form to one with files.
+    JSON is preferred to a form, a form to one with files, and these to a text or a single file.
 
     Raises:
         ValueError: The body is required and cannot be sent; the text continues a sentence.
@@ -67,6 +76,10 @@ def read_body(body: Json, reader: SchemaReader) -> Body | None:
     media = {key.partition(";")[0].strip().lower(): key for key in reversed(kinds)}
     json_like = next((each for each in media if each.endswith("+json")), "")
     required = bool(body.get("required"))
+    any_key = media.get("*/*", "")
+    if any_key and _is_file(reader.schema(_content(kinds, any_key).get("schema")), (), old=True):
+        # Not JSON: a service that takes any file says so.
+        media[BodyKind.FILE] = media.pop("*/*")
     for kind, names in (
         (BodyKind.JSON, (BodyKind.JSON, "*/*", json_like)),
         (BodyKind.FORM, (BodyKind.FORM,)),
@@ -75,16 +88,56 @@ def read_body(body: Json, reader: SchemaReader) -> Body | None:
         key = next((media[name] for name in names if name in media), None)
         if key is None:
             continue
-        content = kinds[key] if isinstance(kinds[key], dict) else {}
+        content = _content(kinds, key)
         schema = reader.schema(content.get("schema"))
         fields: dict[str, FormField] = {}
         if kind is not BodyKind.JSON:
             encoding = content.get("encoding")
             fields = _fields(schema, encoding if isinstance(encoding, dict) else {}, reader, kind)
         return Body(kind=kind, schema=schema, required=required, fields=fields)
-    if required:
-        raise ValueError("its body is neither JSON nor a form")
+    found = _whole_body(media, kinds, reader, required=required)
+    if found is None and required:
+        raise ValueError("the media types of its body cannot be sent")
+    return found
+
+
+def _whole_body(
+    media: dict[str, str], kinds: Json, reader: SchemaReader, *, required: bool
+) -> Body | None:
+    """Return a body without parts: a text or a file; `None` for none that can be sent.
+
+    Args:
+        media: The keys of the contents by media type.
+        kinds: The contents.
+        reader: Reads their schemas.
+        required: Whether the operation needs a body.
+    """
+    whole = {
+        name: reader.schema(_content(kinds, key).get("schema"))
+        for name, key in reversed(media.items())
+        if _SENDABLE.fullmatch(name)
+    }
+    texts = [name for name, schema in whole.items() if _is_text(name, schema)]
+    if texts:
+        made = FormField(media_types=(texts[0].replace("*", "plain"),))
+        schema = {"type": "string", "description": f"A text of the type {made.media_types[0]}"}
+        return Body(kind=BodyKind.TEXT, schema=schema, required=required, fields={WHOLE: made})
+    if whole:
+        schema = next(iter(whole.values()))
+        _make_path(schema)
+        made = FormField(is_file=True, media_types=tuple(whole))
+        return Body(kind=BodyKind.FILE, schema=schema, required=required, fields={WHOLE: made})
     return None
+
+
+def _is_text(media_type: str, schema: Json) -> bool:
+    """Return True if a body of this type is a text, and no file."""
+    textual = media_type.startswith(_TEXTUAL) or media_type.endswith(_FURTHER_TEXTS)
+    return textual and not _is_file(schema, (), old=True)
+
+
+def _content(kinds: Json, key: str) -> Json:
+    return kinds[key] if isinstance(kinds[key], dict) else {}
 
 
 def _fields(

@@ -113,14 +113,27 @@ def read(service: str, tree: object, wanted: Collection[str] | None = None) -> O
             continue
         ids.add(own_id)
         found[made.name] = made
-    servers = tree.get("servers")
-    urls = (each.get("url") for each in _listed(servers) if isinstance(each, dict))
+    servers = (each for each in _listed(tree.get("servers")) if isinstance(each, dict))
     return OpenApiDocument(
         tuple(found.values()),
-        tuple(encodable(url) for url in urls if isinstance(url, str)),
+        tuple(_address_of(each) for each in servers if isinstance(each.get("url"), str)),
         omissions.all,
         tuple(sorted(set(wanted or ()) - known)),
     )
+
+
+def _address_of(server: Json) -> str:
+    """Return the URL of a server, with the defaults of its variables."""
+    variables = server.get("variables")
+    known = variables if isinstance(variables, dict) else {}
+
+    def value(found: re.Match[str]) -> str:
+        given = known.get(found[1])
+        default = given.get("default") if isinstance(given, dict) else None
+        return default if isinstance(default, str) else found[0]
+
+    found: str = encodable(IN_PATH.sub(value, server["url"]))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from bot.agent.sanitizer import one_line
 from bot.errors import ToolError
 from bot.net.base import FormPart
 from bot.values import Json
-from skills.rest.bodies import BodyKind, FormField
+from skills.rest.bodies import WHOLE, BodyKind, FormField
 from skills.rest.operations import BODY, Operation, Parameter, leads_up
 
 #: Most files of a request.
@@ -38,7 +38,7 @@ class Request:
     """A request as sent, without the credentials.
 
     Attributes:
-        form: The parts of a form with files, in place of a body.
+        form: The parts of a form with files, or a body that is a file, in place of a body.
     """
 
     method: str
@@ -96,6 +96,8 @@ def request_for(operation: Operation, arguments: Json) -> Request:
 def files_in(operation: Operation, arguments: Json) -> tuple[str, ...]:
     """Return the paths of the files that a call would send."""
     body = arguments.get(BODY)
+    if operation.body is BodyKind.FILE:
+        return (body,) if isinstance(body, str) else ()
     fields = body if isinstance(body, dict) else {}
     found: list[str] = []
     for name, value in fields.items():
@@ -159,6 +161,13 @@ def _with_body(request: Request, operation: Operation, body: object) -> Request:
     if operation.body is BodyKind.JSON:
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         return replace(request, body=content, media_type=BodyKind.JSON)
+    if operation.body in (BodyKind.TEXT, BodyKind.FILE):
+        media_types = operation.fields[WHOLE].media_types
+        if operation.body is BodyKind.FILE:
+            part = FilePart(name=BODY, path=str(body), media_types=media_types)
+            return replace(request, form=(part,))
+        content = str(body).encode("utf-8", "replace")
+        return replace(request, body=content, media_type=f"{media_types[0]}; charset=utf-8")
     if not isinstance(body, dict):
         raise ToolError(f"`{BODY}` must be an object.")
     fields = [

@@ -22,6 +22,7 @@ from bot.net.web import send_once
 from bot.tasks import Tasks
 from bot.values import Json
 from skills.base import Effects, Reach, Tool, ToolContext
+from skills.rest.bodies import BodyKind
 from skills.rest.documents import is_remote, read_apart, read_file
 from skills.rest.omissions import logged, problem_of
 from skills.rest.operations import OpenApiDocument, Operation, by_hand
@@ -161,7 +162,11 @@ class RestService:
         if request.form is not None:
             most = self.settings.max_upload_kilobytes * 1024
             files = self._dependencies.files
-            request = replace(request, form=await files.read(context, request.form, most=most))
+            parts = await files.read(context, request.form, most=most)
+            request = replace(request, form=parts)
+            if operation.body is BodyKind.FILE:
+                [part] = parts
+                request = replace(request, body=part.content, media_type=part.media_type, form=None)
         reply = await self._send(request, self._base, self.settings.max_kilobytes * 1024)
         text = await asyncio.to_thread(self._text, reply)
         if reply.status >= HTTPStatus.MULTIPLE_CHOICES:

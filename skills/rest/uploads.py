@@ -75,8 +75,7 @@ def _filled(
                 "at once. Send fewer, or smaller ones."
             )
         name = part.path.rstrip("/").rpartition("/")[2]
-        media_type = _type_of(name, content)
-        _check_type(part, name, media_type)
+        media_type = _sent_as(part, name, _type_of(name, content))
         filled.append(
             FormPart(name=part.name, content=content, file_name=name, media_type=media_type)
         )
@@ -97,11 +96,19 @@ def _type_of(name: str, content: bytes) -> str:
     )
 
 
-def _check_type(part: FilePart, name: str, media_type: str) -> None:
-    if not part.media_types or UNKNOWN_TYPE in part.media_types:
-        return
-    if not any(fnmatchcase(media_type, each.partition(";")[0]) for each in part.media_types):
-        raise ToolError(
-            f"`{part.name}` takes {' or '.join(part.media_types)}, and {name} is {media_type}. "
-            "Send a file of that kind."
-        )
+def _sent_as(part: FilePart, name: str, media_type: str) -> str:
+    """Return the media type under which a file is sent.
+
+    Raises:
+        ToolError: The service does not take files of this type.
+    """
+    if not part.media_types:
+        return media_type
+    if any(fnmatchcase(media_type, each.partition(";")[0]) for each in part.media_types):
+        return media_type
+    if UNKNOWN_TYPE in part.media_types:
+        return UNKNOWN_TYPE
+    raise ToolError(
+        f"`{part.name}` takes {' or '.join(part.media_types)}, and {name} is {media_type}. "
+        "Send a file of that kind."
+    )

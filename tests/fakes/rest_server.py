@@ -59,7 +59,7 @@ class FakeRest:
                 "path": request.raw_path,
                 "query": [list(pair) for pair in request.query.items()],
                 "headers": dict(request.headers),
-                "body": (await request.read()).decode(),
+                "body": (await request.read()).decode("utf-8", "replace"),
             }
         )
 

@@ -52,6 +52,43 @@ def test_json_is_preferred_to_a_form_and_a_form_to_one_with_files(
     assert taking({kind: {"schema": {"type": "object"}} for kind in kinds}).body is body
 
 
+@pytest.mark.parametrize(
+    ("contents", "kind", "media_types"),
+    [
+        ({"text/csv": {}, "image/png": {}}, BodyKind.TEXT, ("text/csv",)),
+        ({"text/*": {"schema": {"type": "string"}}}, BodyKind.TEXT, ("text/plain",)),
+        ({"application/soap+xml": {}}, BodyKind.TEXT, ("application/soap+xml",)),
+        ({"text/csv": {"schema": FILE}}, BodyKind.FILE, ("text/csv",)),
+        ({"*/*": {"schema": FILE}}, BodyKind.FILE, ("application/octet-stream",)),
+        (
+            {"image/*": {"schema": {"type": "object"}}, "application/pdf": {}},
+            BodyKind.FILE,
+            ("image/*", "application/pdf"),
+        ),
+    ],
+)
+def test_a_body_without_parts_is_a_text_or_a_file(
+    contents: Json, kind: BodyKind, media_types: tuple[str, ...]
+) -> None:
+    operation = taking(contents)
+
+    request = request_for(operation, {"body": "a,b"})
+
+    assert operation.body is kind
+    assert operation.schema["properties"]["body"]["type"] == "string"
+    if kind is BodyKind.TEXT:
+        assert (request.body, request.media_type) == (b"a,b", f"{media_types[0]}; charset=utf-8")
+        assert not operation.sends_files
+    else:
+        assert request.form == (FilePart(name="body", path="a,b", media_types=media_types),)
+        assert files_in(operation, {"body": "a,b"}) == ("a,b",)
+        assert operation.sends_files
+
+
+def test_an_optional_body_with_parts_of_other_kinds_is_left_out() -> None:
+    assert "body" not in taking({"multipart/mixed": {}, "x\r\ny/z": {}}).schema["properties"]
+
+
 def test_a_form_has_its_lists_and_objects_as_the_document_says() -> None:
     encoding = {
         "deep": {"style": "deepObject"},

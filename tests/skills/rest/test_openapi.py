@@ -208,7 +208,11 @@ def test_a_pattern_of_the_document_cannot_make_the_bot_compute_for_ever() -> Non
             "/x",
             "its schema is broken",
         ),
-        ({"requestBody": {"required": True, "content": {"image/png": {}}}}, "/x", "neither JSON"),
+        (
+            {"requestBody": {"required": True, "content": {"multipart/mixed": {}}}},
+            "/x",
+            "media types",
+        ),
         (
             {
                 "parameters": [
@@ -300,6 +304,26 @@ def test_a_document_from_elsewhere_speaks_for_its_own_origin_only(
             base_of("s", source, servers)
     else:
         assert base_of("s", source, servers) == base
+
+
+@pytest.mark.parametrize(
+    ("variables", "url"),
+    [
+        ({"region": {"default": "eu", "enum": ["eu", "us"]}}, "https://eu.pets.example/{version}"),
+        ({"region": {"default": "{version}"}, "version": {"default": "v1"}}, "https://{version}."),
+        ({"region": {}, "version": {"default": 1}}, "https://{region}.pets.example/{version}"),
+        (["region"], "https://{region}.pets.example/{version}"),
+    ],
+)
+def test_variables_in_the_address_of_a_server_have_their_defaults(
+    variables: object, url: str
+) -> None:
+    server = {"url": "https://{region}.pets.example/{version}", "variables": variables}
+
+    found = read("s", {"openapi": "3.1.0", "servers": [server, {"url": 7}], "paths": {}})
+
+    assert len(found.servers) == 1
+    assert found.servers[0].startswith(url)
 
 
 def test_a_request_by_hand_is_an_operation_like_others() -> None:

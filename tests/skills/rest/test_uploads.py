@@ -47,6 +47,14 @@ DOCUMENT: Json = {
             }
         }
         for name, method in (("upload", "post"), ("peek", "get"))
+    }
+    | {
+        "/store": {
+            "put": {
+                "operationId": "store",
+                "requestBody": {"content": {"application/octet-stream": {}, "image/*": {}}},
+            }
+        }
     },
 }
 PNG = b"\x89PNG\r\n\x1a\n\0"
@@ -104,6 +112,28 @@ async def test_files_of_the_workspace_are_sent_with_their_names_and_types(place:
     assert [each["name"] for each in parts[2:]] == ["more", "more", "title"]
     assert [each["file"] for each in parts[2:]] == ["odd", "a.png", None]
     assert (parts[0]["text"], parts[4]["text"]) == ("# Today", "Ü")
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "media_type"),
+    [("a.png", PNG, "image/png"), ("a.md", b"# A", "application/octet-stream")],
+)
+async def test_a_body_that_is_a_file_is_sent_as_it_is(
+    place: Place, path: str, content: bytes, media_type: str
+) -> None:
+    await place.put(path, content)
+    tool = place.bench.tool("store")
+
+    text = await tool.run(place.context, {"body": path})
+
+    seen = json.loads(text.partition("themselves.\n\n")[2])
+    assert seen["headers"]["Content-Type"] == media_type
+    assert seen["body"] == content.decode("utf-8", "replace")
+    assert tool.reach is Reach.ACTS_BEYOND
+    assert tool.files is not None
+    assert tool.files({"body": f"./{path}"}) == (path,)
+    with pytest.raises(ToolError, match=r"There is no b\.png"):
+        await tool.run(place.context, {"body": "b.png"})
 
 
 async def test_large_files_are_sent_in_full(place: Place) -> None:
