@@ -69,6 +69,7 @@ def personal_copies(
         settings=config.live(SubagentSettings),
         active=active,
         now=now,
+        leave=[each.leaving(config, database, now) for each in discovery.imported("leaving")],
     )
     return PersonalCopies(data=data, outlets=outlets, saved=saved)
 

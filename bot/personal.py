@@ -1,9 +1,13 @@
 """The port to personal data that a skill keeps outside of the database (pure)."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 from bot.values import Identity
+
+#: Ends the access of a user to a service, before the user's data is deleted here. The module
+#: `leaving` of a skill's package has a function `leaving(config, database, now)` that returns one.
+Leave = Callable[[Identity], Awaitable[None]]
 
 
 class PersonalStore(Protocol):

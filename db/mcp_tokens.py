@@ -40,6 +40,20 @@ async def servers_of(tx: Transaction, user_id: str) -> list[str]:
     return list(await tx.scalars(select(mcp_tokens.c.server).where(*mine)))
 
 
+async def earlier(tx: Transaction, user_id: str, server: str) -> str | None:
+    """Return the encrypted tokens of the last completed sign-in of any user at a server.
+
+    Return `None` without one, or if the last sign-in of this user did not end in tokens.
+    """
+    mine = (mcp_tokens.c.user_id == user_id, mcp_tokens.c.server == server)
+    if await tx.scalar(select(mcp_tokens.c.server).where(*mine, mcp_tokens.c.pending != "")):
+        return None
+    done = (mcp_tokens.c.server == server, mcp_tokens.c.secret != "")
+    newest = select(mcp_tokens.c.secret).where(*done).order_by(mcp_tokens.c.used_at.desc())
+    found: str | None = await tx.scalar(newest.limit(1))
+    return found
+
+
 async def number_of(tx: Transaction, server: str) -> int:
     """Return the number of users who have signed in to a server."""
     theirs = (mcp_tokens.c.server == server, mcp_tokens.c.secret != "")
@@ -67,7 +81,10 @@ async def begin(
 async def claim(
     tx: Transaction, user_id: str, server: str, state_hash: str, now: datetime
 ) -> str | None:
-    """End a sign-in, once, and return what was stored for its end; `None` if there is none."""
+    """End a sign-in, once, and return what was stored for its end; `None` if there is none.
+
+    It stays stored until there are tokens, which tells that the sign-in has not succeeded.
+    """
     this = (
         mcp_tokens.c.user_id == user_id,
         mcp_tokens.c.server == server,
@@ -75,7 +92,7 @@ async def claim(
         mcp_tokens.c.state_until > now,
     )
     pending: str | None = await tx.scalar(select(mcp_tokens.c.pending).where(*this))
-    emptied = {"state_hash": "", "pending": "", "state_until": None}
+    emptied = {"state_hash": "", "state_until": None}
     taken = await tx.execute(update(mcp_tokens).where(*this).values(emptied))
     return pending if taken.rowcount else None
 
@@ -90,14 +107,16 @@ async def store(
         user_id: The user.
         server: The server.
         secret: The tokens, encrypted.
-        version: The version that they replace; `None` for any.
+        version: The version that they replace; `None` for any, at the end of a sign-in.
         now: The time.
     """
     this = [mcp_tokens.c.user_id == user_id, mcp_tokens.c.server == server]
     if version is not None:
         this.append(mcp_tokens.c.version == version)
-    raised = mcp_tokens.c.version + 1
-    return await change(tx, mcp_tokens, *this, secret=secret, version=raised, used_at=now)
+    changed = {"secret": secret, "version": mcp_tokens.c.version + 1, "used_at": now}
+    if version is None:
+        changed["pending"] = ""
+    return await change(tx, mcp_tokens, *this, **changed)
 
 
 async def used(tx: Transaction, user_id: str, server: str, now: datetime) -> None:

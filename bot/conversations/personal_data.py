@@ -14,7 +14,7 @@ from typing import IO, TypeVar
 from bot.conversations.access import spelled
 from bot.conversations.archives import packed
 from bot.errors import BadRequestError, OnHoldError
-from bot.personal import PersonalStore
+from bot.personal import Leave, PersonalStore
 from bot.subagents.active import ActiveRuns
 from bot.subagents.limits import SubagentSettings
 from bot.values import Clock, Identity, Json, Live
@@ -65,6 +65,7 @@ class PersonalData:
         stores: The files of users outside of the database.
         active: The runs and turns at work in this process, which are stopped at once.
         at_work: Returns True if a process may be at work on what the database has as unfinished.
+        leave: End the user's access to services, before a deletion.
         stop_seconds: Longest wait for work to end.
     """
 
@@ -74,6 +75,7 @@ class PersonalData:
     active: Sequence[ActiveRuns]
     now: Clock
     at_work: Callable[[], bool] = lambda: True
+    leave: Sequence[Leave] = ()
     stop_seconds: float = STOP_SECONDS
 
     async def archives(
@@ -190,6 +192,8 @@ class PersonalData:
                     key = each.place.files_key
                     await asyncio.to_thread(store.delete_sent, key, each.name, content)
         await self.refuse_held(user)
+        for leave in self.leave:
+            await leave(user)
         for store in self.stores:
             await asyncio.to_thread(store.delete, user)
         rates = (self.settings().spawn_rate_limit, self.settings().delegation_rate_limit)

@@ -74,8 +74,25 @@ class RefusedTokenError(Exception):
     """The server does not accept the refresh token any more."""
 
 
-async def begin(http: OAuthHttp, settings: McpOAuthSettings, redirect: str, *, name: str) -> Begun:
+async def begin(
+    http: OAuthHttp,
+    settings: McpOAuthSettings,
+    redirect: str,
+    *,
+    name: str,
+    earlier: Json | None,
+    now: float,
+) -> Begun:
     """Find out where the users of a server sign in, register there, and return a link.
+
+    Args:
+        http: Sends the requests.
+        settings: The settings of the sign-in.
+        redirect: The address to which a browser returns.
+        name: The name of the server.
+        earlier: The stored document of a completed sign-in, whose registration is used again if it
+            fits; `None` for none.
+        now: The time, in seconds since 1970.
 
     Raises:
         SignInError: The server offers no sign-in that the bot can use.
@@ -94,37 +111,41 @@ async def begin(http: OAuthHttp, settings: McpOAuthSettings, redirect: str, *, n
         metadata,
         ["authorization_code", "refresh_token"],
     )
-    client = await _client(http, settings, metadata, redirect, scope, name)
+    again = None
+    if earlier is not None and not settings.client_id:
+        again = _registered(earlier, metadata, redirect, scope, now)
+    client = again or await _client(http, settings, metadata, redirect, scope, name)
     resource = resource_url_from_server_url(http.server_url)
     if protected is not None:
         resource = str(protected.resource)
+    pending = {
+        "redirect": redirect,
+        "resource": resource,
+        "client": client.model_dump(mode="json", exclude_none=True),
+        "metadata": metadata.model_dump(mode="json", exclude_none=True),
+    }
+    return _begun(pending, scope)
+
+
+def _begun(pending: Json, scope: str | None) -> Begun:
+    """Return the link of a sign-in, with a new state and verifier."""
     pkce, state = PKCEParameters.generate(), secrets.token_urlsafe(32)
     asked = {
         "response_type": "code",
-        "client_id": client.client_id,
-        "redirect_uri": redirect,
+        "client_id": pending["client"]["client_id"],
+        "redirect_uri": pending["redirect"],
         "state": state,
         "code_challenge": pkce.code_challenge,
         "code_challenge_method": "S256",
-        "resource": resource,
+        "resource": pending["resource"],
     }
     if scope:
         asked["scope"] = scope
     if scope and "offline_access" in scope.split():
         asked["prompt"] = "consent"
-    page = str(metadata.authorization_endpoint)
+    page = pending["metadata"]["authorization_endpoint"]
     link = f"{page}{'&' if urlsplit(page).query else '?'}{urlencode(asked)}"
-    return Begun(
-        link,
-        state,
-        {
-            "verifier": pkce.code_verifier,
-            "redirect": redirect,
-            "resource": resource,
-            "client": client.model_dump(mode="json", exclude_none=True),
-            "metadata": metadata.model_dump(mode="json", exclude_none=True),
-        },
-    )
+    return Begun(link, state, {**pending, "verifier": pkce.code_verifier})
 
 
 async def finish(http: OAuthHttp, pending: Json, code: str, issuer: str | None) -> Json:
@@ -237,6 +258,21 @@ async def _metadata(
         f"{name} does not describe its sign-in as OAuth servers do. An admin can give `headers` "
         "with a key instead."
     )
+
+
+def _registered(
+    earlier: Json, metadata: OAuthMetadata, redirect: str, scope: str | None, now: float
+) -> OAuthClientInformationFull | None:
+    """Return the registration of an earlier sign-in if it fits this one."""
+    client = OAuthClientInformationFull.model_validate(earlier["client"])
+    ends = client.client_secret_expires_at
+    fits = (
+        earlier["metadata"]["issuer"] == str(metadata.issuer)
+        and AnyUrl(redirect) in (client.redirect_uris or ())
+        and (client.scope is None or {*(scope or "").split()} <= {*client.scope.split()})
+        and (not ends or ends > now)
+    )
+    return client if fits else None
 
 
 async def _client(

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 STATE_TIME = timedelta(minutes=10)
 #: A token that ends this soon is renewed before a call.
 EARLY = timedelta(seconds=60)
+#: Longest wait for a server that is to revoke an access.
+REVOKE_SECONDS = 15.0
 #: `used_at` is written at most this often per user and server.
 USED_EVERY = timedelta(hours=1)
 CALLBACK_PATH = "/mcp/callback"
@@ -106,8 +108,15 @@ class SignIns:
         """
         settings = self._of(server)
         oauth = await asyncio.to_thread(load_oauth)
-        begun = await oauth.begin(self._http(settings), settings.oauth, self.redirect, name=server)
         now = self.now()
+        begun = await oauth.begin(
+            self._http(settings),
+            settings.oauth,
+            self.redirect,
+            name=server,
+            earlier=await self._earlier(user, server),
+            now=now.timestamp(),
+        )
         await self.database.write(
             mcp_tokens.begin,
             user.key,
@@ -209,20 +218,44 @@ class SignIns:
 
         if not await self.database.write(delete) or stored is None:
             return None
-        settings = self.servers.get(server)
-        if settings is None or known is None:
-            return False
-        oauth = await asyncio.to_thread(load_oauth)
-        try:
-            revoked: bool = await oauth.revoke(self._http(settings), known)
-        except SignInError as error:
-            log.info("A token for the MCP server %s was not revoked: %s", server, error)
-            return False
-        return revoked
+        return known is not None and await self._revoke(server, known)
+
+    async def revoke_all(self, user: Identity) -> None:
+        """Revoke the access of a user at all servers that offer it, before it is deleted here."""
+        for server in await self.connected(user):
+            if server in self.servers:
+                _, known = await self._read(user, server)
+                if known is not None:
+                    await self._revoke(server, known)
 
     async def connected(self, user: Identity) -> list[str]:
         """Return the servers to which a user has signed in."""
         return await self.database.read(mcp_tokens.servers_of, user.key)
+
+    async def _revoke(self, server: str, known: Json) -> bool:
+        """Revoke tokens at their server, and return True if it did."""
+        settings = self.servers.get(server)
+        if settings is None:
+            return False
+        oauth = await asyncio.to_thread(load_oauth)
+        try:
+            async with asyncio.timeout(REVOKE_SECONDS):
+                revoked: bool = await oauth.revoke(self._http(settings), known)
+        except (SignInError, TimeoutError) as error:
+            reason = str(error) or "no answer in time"
+            log.info("A token for the MCP server %s was not revoked: %s", server, reason)
+            return False
+        return revoked
+
+    async def _earlier(self, user: Identity, server: str) -> Json | None:
+        """Return a completed sign-in at a server, whose registration can be used again.
+
+        After a sign-in of the user that did not succeed there is none: the server may not know the
+        registration any more.
+        """
+        found = await self.database.read(mcp_tokens.earlier, user.key, server)
+        known = self._decrypted(found) if found else None
+        return known if known and known.get("server_url") == self._of(server).url else None
 
     async def _renewed(
         self, user: Identity, server: str, stored: StoredTokens, known: Json

@@ -35,6 +35,8 @@ class FakeOAuth:
         refreshes: The account of each refresh token that is valid.
         revoked: The tokens that were revoked.
         clients: The registered clients.
+        registered: Further keys of the answer to a registration.
+        codes: The sign-ins whose tokens have not been fetched, by code.
         calls: The accounts that have called the tool.
     """
 
@@ -50,7 +52,8 @@ class FakeOAuth:
     revoked: list[str] = field(default_factory=list)
     clients: list[Json] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
-    _codes: dict[str, Json] = field(default_factory=dict)
+    registered: Json = field(default_factory=dict)
+    codes: dict[str, Json] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -66,7 +69,7 @@ class FakeOAuth:
         assert asked["code_challenge_method"] == "S256"
         assert asked["resource"] == self.url
         code = secrets.token_urlsafe(8)
-        self._codes[code] = {**asked, "account": account}
+        self.codes[code] = {**asked, "account": account}
         query = {"code": code, "state": asked["state"], "iss": self.issuer or self.base}
         return f"{asked['redirect_uri']}?{urlencode(query)}"
 
@@ -100,7 +103,8 @@ class FakeOAuth:
     async def _register(self, request: web.Request) -> web.Response:
         asked = await request.json()
         self.clients.append(asked)
-        return web.json_response({**asked, "client_id": f"client-{len(self.clients)}"}, status=201)
+        made = {**asked, "client_id": f"client-{len(self.clients)}", **self.registered}
+        return web.json_response(made, status=201)
 
     async def _token(self, request: web.Request) -> web.Response:
         form = {key: str(value) for key, value in (await request.post()).items()}
@@ -108,7 +112,7 @@ class FakeOAuth:
         if form["grant_type"] == "refresh_token":
             account = self.refreshes.pop(form["refresh_token"], None)
         else:
-            known = self._codes.pop(form["code"], None)
+            known = self.codes.pop(form["code"], None)
             digest = hashlib.sha256(form["code_verifier"].encode()).digest()
             challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
             fits = known is not None and all(

@@ -9,11 +9,13 @@ from cryptography.fernet import Fernet
 from pydantic import ValidationError
 from sqlalchemy import select
 
+from bot import accounts
+from bot.config.model import Config
 from bot.errors import BadRequestError, ToolError
 from bot.tasks import Tasks
 from bot.values import Identity, Json, Place, Role
 from db import users
-from db.database import Database
+from db.database import Database, DatabaseSettings
 from db.tables import audit, mcp_tokens
 from skills.base import ToolContext
 from skills.mcp.connecting import ConnectCommands
@@ -224,6 +226,87 @@ async def test_a_configured_client_is_not_registered_and_a_server_that_registers
 
     assert not fake.clients
     assert await it.access(ALICE, "mail") in fake.access
+
+
+async def test_a_registration_of_the_bot_is_used_by_all_users(
+    fake: FakeOAuth, people: Database, clock: FakeClock
+) -> None:
+    it = sign_ins(fake, people, clock)
+    await signed_in(it, fake)
+
+    await signed_in(it, fake, BOB)
+    await signed_in(it, fake)
+
+    assert len(fake.clients) == 1
+    assert fake.access[await it.access(BOB, "mail")] == "bob"
+
+
+@pytest.mark.parametrize("reason", ["abandoned", "refused", "moved", "issuer", "ends", "scope"])
+async def test_a_registration_that_may_not_hold_any_more_is_made_anew(
+    fake: FakeOAuth, people: Database, clock: FakeClock, reason: str
+) -> None:
+    if reason == "ends":
+        fake.registered = {"client_secret_expires_at": int(clock().timestamp()) + 60}
+    if reason == "scope":
+        fake.registered = {"scope": "read"}
+    it = sign_ins(fake, people, clock)
+    await signed_in(it, fake)
+    match reason:
+        case "abandoned":
+            # The page of the server may have refused the registration: the bot cannot know.
+            await it.begin(BOB, "mail")
+        case "refused":
+            address = fake.sign_in(await it.begin(BOB, "mail"), "bob")
+            fake.codes.clear()
+            with pytest.raises(SignInError, match="refused the sign-in"):
+                await it.finish(BOB, HERE, "mail", address)
+        case "moved":
+            update = {"public_url": "https://bot.example", "port": 8080}
+            it.settings = it.settings.model_copy(update=update)
+        case "issuer":
+            fake.base = fake.base.replace("127.0.0.1", "localhost")
+            it = sign_ins(fake, people, clock)
+        case "ends":
+            clock.advance(61)
+        case "scope":
+            it = sign_ins(fake, people, clock, scopes=("read", "write"))
+
+    await signed_in(it, fake, BOB)
+
+    assert len(fake.clients) == 2
+    assert fake.access[await it.access(BOB, "mail")] == "bob"
+
+
+async def test_the_access_of_a_user_is_revoked_before_the_data_is_deleted(
+    fake: FakeOAuth, database: Database, clock: FakeClock, database_settings: DatabaseSettings
+) -> None:
+    async with database.transaction() as tx:
+        for user in (ALICE, BOB):
+            await users.ensure_user(tx, user, user.account, clock())
+    it = sign_ins(fake, database, clock)
+    await signed_in(it, fake)
+    await signed_in(it, fake, BOB)
+    config = Config(database=database_settings, mcp=it.settings)
+
+    await accounts.delete(config, "discord:alice", yes=True, name="root")
+
+    assert [row["user_id"] for row in await stored(database)] == [BOB.key]
+    assert len(fake.revoked) == 2
+    assert [*fake.access.values(), *fake.refreshes.values()] == ["bob", "bob"]
+
+
+async def test_a_server_that_does_not_answer_keeps_no_data_from_being_deleted(
+    fake: FakeOAuth, people: Database, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    fake.extra = {"revocation_endpoint": "http://127.0.0.1:1/revoke"}
+    it = sign_ins(fake, people, clock)
+    await signed_in(it, fake)
+
+    await it.revoke_all(ALICE)
+
+    assert "A token for the MCP server mail was not revoked" in caplog.text
+    assert await it.connected(ALICE) == ["mail"]
 
 
 @pytest.mark.parametrize(
