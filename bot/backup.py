@@ -5,6 +5,7 @@ comes first: a file that is newer than its row does no harm, and the reverse wou
 """
 
 import asyncio
+import errno
 import gzip
 import io
 import json
@@ -16,7 +17,7 @@ import subprocess
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +27,8 @@ from sqlalchemy.engine import URL, make_url
 
 from bot.config.model import Config
 from bot.errors import BadRequestError, ConfigError
+from bot.files.opener import FILE, Opener, best_opener, opened, opened_path
+from bot.files.walk import EntryKind, FolderWalk
 from bot.values import Json
 from bot.versions import release
 from migrations.run import version_of_server
@@ -38,6 +41,9 @@ SQLITE_FILE = "retinue.db"
 OLD_ENGINE_FILE = "engine.db"
 #: Keys of the data folder.
 KEYS = ("audit.key",)
+#: Most folders in each other; commands of users make at most 200.
+DEEPEST = 256
+MOST_ENTRIES = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,8 @@ class Contents:
 
     Attributes:
         files: The number of files beside the database.
-        skipped: Files that were left out: links to elsewhere, sockets, and such.
+        skipped: Entries that were left out: links, sockets and such, and what the account that
+            makes the backup may not read.
     """
 
     files: int
@@ -122,22 +129,11 @@ def _write(config: Config, file: Path, manifest: Json) -> Contents:
             _add_bytes(archive, MANIFEST, json.dumps(manifest, indent=2).encode())
             for each in _dumped(config, Path(folder)):
                 archive.add(each, each.name)
-            files = skipped = 0
+            files, skipped, opener = 0, 0, best_opener()
             for name, root in folders_of(config).items():
-                for path in sorted(root.rglob("*")):
-                    target = str(PurePosixPath(FILES, name, *path.relative_to(root).parts))
-                    try:
-                        mode = path.lstat().st_mode
-                        if stat.S_ISDIR(mode):
-                            archive.add(path, target, recursive=False)
-                        elif stat.S_ISREG(mode):
-                            # A file may change meanwhile: its size is that of the read bytes.
-                            _add_bytes(archive, target, path.read_bytes())
-                            files += 1
-                        else:
-                            skipped += 1
-                    except FileNotFoundError:
-                        continue  # deleted meanwhile
+                if root.is_dir():
+                    added = _add_folder(archive, PurePosixPath(FILES, name), root, opener)
+                    files, skipped = files + added.files, skipped + added.skipped
             above = Path(config.skills.data_folder).parent
             for key in KEYS:
                 if (above / key).exists():
@@ -145,6 +141,46 @@ def _write(config: Config, file: Path, manifest: Json) -> Contents:
             found = Contents(files, skipped)
         made.replace(file)
     return found
+
+
+def _add_folder(
+    archive: tarfile.TarFile, name: PurePosixPath, root: Path, opener: Opener
+) -> Contents:
+    """Add the files below a folder, in which users may replace a file by a link at any moment."""
+    files = skipped = 0
+    with opened_path(root) as folder:
+        walk = FolderWalk(opener, folder, most=MOST_ENTRIES, deepest=DEEPEST)
+        for each in walk:
+            target = str(name.joinpath(*each.parts))
+            if each.kind is EntryKind.FOLDER:
+                entry = tarfile.TarInfo(target)
+                entry.type, entry.mode = tarfile.DIRTYPE, 0o700
+                archive.addfile(entry)
+                continue
+            try:
+                content = _content(opener, folder, each.parts)
+            except FileNotFoundError:
+                continue  # deleted meanwhile
+            except OSError:
+                skipped += 1
+                continue
+            # A file may change meanwhile: its size is that of the read bytes.
+            _add_bytes(archive, target, content)
+            files += 1
+    return Contents(files, skipped + walk.cut)
+
+
+def _content(opener: Opener, folder: int, parts: Sequence[str]) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        OSError: It cannot be read, or is a link or no file.
+    """
+    with opened(opener, folder, parts, FILE) as descriptor:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read()
 
 
 def _dumped(config: Config, folder: Path) -> Iterator[Path]:
@@ -224,6 +260,8 @@ def _member(archive: tarfile.TarFile, name: str) -> bytes:
 
 def _check(config: Config, file: Path, text: bytes) -> None:
     manifest = json.loads(text)
+    if not isinstance(manifest, dict):
+        raise ValueError(f"its {MANIFEST} is no object")  # noqa: TRY004
     kind = "sqlite" if config.database.is_sqlite else "postgresql"
     if manifest.get("format") != FORMAT:
         raise BadRequestError(f"{file} has a format that this version does not know: update it.")

@@ -24,7 +24,11 @@ def backup(
     from bot.values import utc_now  # noqa: PLC0415
 
     found = finish(backups.back_up(settings, absolute, utc_now()), settings)
-    left = f" Links and special files are left out: {found.skipped}." if found.skipped else ""
+    left = (
+        f" Left out, as links, special files, or not readable for this account: {found.skipped}."
+        if found.skipped
+        else ""
+    )
     say(f"{absolute} holds the database and {counted(found.files, 'file')}.{left}")
 
 

@@ -6,19 +6,20 @@ import os
 import stat
 import sysconfig
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from typer.testing import CliRunner
 
 from bot.__main__ import build
 from bot.app import open_bot
-from bot.backup import back_up, folders_of, restore
+from bot.backup import Contents, _add_folder, back_up, folders_of, restore
 from bot.config.model import Config
 from bot.errors import BadRequestError, ConfigError
+from bot.files.opener import best_opener
 from bot.models.catalog import ModelSettings
 from bot.models.offline import OfflineSettings
 from bot.platforms.base import Incoming
@@ -117,6 +118,57 @@ async def test_a_run_that_was_at_work_is_completed_by_the_restored_bot(
     assert (tmp_path / "there/workspaces/u-alice/notes.txt").read_text() == "tea"
     assert (tmp_path / "there/data/audit.key").exists()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("replaced", ["notes.txt", "folder", "folder/notes.txt"])
+def test_a_file_or_folder_that_a_user_replaces_by_a_link_meanwhile_leads_nowhere(
+    tmp_path: Path, replaced: str
+) -> None:
+    outside, below = tmp_path / "outside", tmp_path / "u-alice"
+    for folder, content in ((outside, "secret"), (below, "mine")):
+        (folder / "folder").mkdir(parents=True)
+        (folder / "notes.txt").write_text(content)
+        (folder / "folder/notes.txt").write_text(content)
+
+    def opener(folder: int, parts: Sequence[str], flags: int) -> int:
+        """Open as usual, just after the user has made the link."""
+        if parts and parts[-1] == Path(replaced).name and not (below / replaced).is_symlink():
+            (below / replaced).rename(tmp_path / "kept")
+            (below / replaced).symlink_to(outside / replaced)
+        return best_opener()(folder, parts, flags)
+
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        found = _add_folder(archive, PurePosixPath("files"), below, opener)
+
+    assert (below / replaced).is_symlink()
+    assert b"secret" not in packed.getvalue()
+    assert found.skipped == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all files")
+def test_what_the_account_may_not_read_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0)
+    (tmp_path / "mine.txt").touch(mode=0)
+    os.mkfifo(tmp_path / "pipe")
+    with tarfile.open(fileobj=io.BytesIO(), mode="w") as archive:
+        found = _add_folder(archive, PurePosixPath("files"), tmp_path, best_opener())
+    (tmp_path / "closed").chmod(0o700)
+
+    assert found == Contents(files=0, skipped=3)
+
+
+async def test_a_workspace_that_is_a_link_of_an_admin_is_backed_up(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    config = configured(sqlite_url, tmp_path / "here")
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk/notes.txt").write_text("tea")
+    folder = folders_of(config)["workspaces-0"]
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to(tmp_path / "disk")
+
+    assert (await back_up(config, tmp_path / "backup.tar.gz", NOW)).files == 1
 
 
 async def test_nothing_is_overwritten(sqlite_url: str, tmp_path: Path) -> None:
