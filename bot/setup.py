@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import stat
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -12,15 +14,16 @@ import yaml
 
 from bot.accounts import account_of
 from bot.checks import Check, fails, works
+from bot.config.document import read
 from bot.config.loading import load
 from bot.config.model import Config
 from bot.console import ENV_FILE, read_variables
 from bot.doctor import database_checks
-from bot.errors import BadRequestError, BotError
+from bot.errors import BadRequestError, BotError, ConfigError
 from bot.logs import quiet
 from bot.models import checkup as models
 from bot.platforms.catalog import PLATFORMS, module_of
-from bot.values import Json
+from bot.values import Identity, Json
 
 HEAD = (
     "# Written by `retinue setup`, which may be run again. Secrets are in {env}.\n"
@@ -63,9 +66,13 @@ class SetupAnswers:
             "DISCORD_TOKEN": self.discord_token,
             "SLACK_BOT_TOKEN": self.slack_bot_token,
             "SLACK_APP_TOKEN": self.slack_app_token,
-            "DATABASE_URL": self.database if "@" in self.database else "",
+            "DATABASE_URL": self.database if self._has_password else "",
         }
         return {name: value.strip() for name, value in found.items() if value.strip()}
+
+    @property
+    def _has_password(self) -> bool:
+        return "@" in self.database or "password" in self.database.lower()
 
     def merged(self, before: Json) -> Json:
         """Return the configuration with these answers; what they leave out stays."""
@@ -83,7 +90,7 @@ class SetupAnswers:
             given |= {"base_url": self.openai_url} if self.provider == "openai" else {}
             own = {self.provider: {**known, **{k: v for k, v in given.items() if v}}}
         put("models", provider=self.provider, **{k: v for k, v in own.items() if v})
-        put("database", url="${DATABASE_URL}" if "@" in self.database else self.database)
+        put("database", url="${DATABASE_URL}" if self._has_password else self.database)
         put("access", admins=list(self.admins))
         return after
 
@@ -113,26 +120,44 @@ class Setup:
         """Return the configuration that these answers make.
 
         Raises:
-            ConfigError: An answer is invalid; the text names the key and the valid form.
+            BadRequestError: An admin is no account.
+            ConfigError: An answer, or the file that is there, is invalid; the text names the key
+                and the valid form.
         """
+        for each in answers.admins:
+            account_of(each)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / self.file.name
             file.write_text(self._text(answers), encoding="utf-8")
-            return load(file, {**self.known(), **answers.variables})
+            try:
+                return load(file, {**self.known(), **answers.variables})
+            except ConfigError as error:
+                raise ConfigError(str(error).replace(str(file), str(self.file))) from None
+
+    def _before(self) -> Json:
+        """Return the configuration that is there; empty for none.
+
+        Raises:
+            ConfigError: It is not usable; the text names the line.
+        """
+        if not self.file.exists():
+            return {}
+        document = read(self.file.read_bytes())
+        models = document.tree.get("models") or {}
+        sections = [models, *(document.tree.get(name) or {} for name in ("database", "access"))]
+        if isinstance(models, dict):
+            sections += [models.get(name) or {} for name in ("anthropic", "openai")]
+        if document.problems or not all(isinstance(each, dict) for each in sections):
+            load(self.file, self.known())
+        return dict(yaml.safe_load(self.file.read_text("utf-8")) or {})
 
     def _text(self, answers: SetupAnswers) -> str:
-        before = yaml.safe_load(self.file.read_text("utf-8")) if self.file.exists() else {}
-        after = answers.merged(before if isinstance(before, dict) else {})
+        after = answers.merged(self._before())
         shown = yaml.safe_dump(after, allow_unicode=True, sort_keys=False) if after else ""
         return HEAD.format(env=ENV_FILE) + shown
 
     async def checks(self, answers: SetupAnswers) -> list[Check]:
         """Return the findings on these answers, from the services themselves."""
-        for each in answers.admins:
-            try:
-                account_of(each)
-            except BadRequestError as error:
-                return [fails(str(error), "Admins")]
         try:
             config = self.config(answers)
         except BotError as error:
@@ -170,10 +195,14 @@ class Setup:
 
     async def greet(self, answers: SetupAnswers) -> list[Check]:
         """Send a first message to each admin on Discord and Slack."""
-        config, found = self.config(answers), list[Check]()
+        config, found, users = self.config(answers), list[Check](), list[Identity]()
+        for each in config.access.admins:
+            try:
+                users.append(account_of(each))
+            except BadRequestError as error:
+                found.append(fails(str(error), "Admins"))
         for kind in PLATFORMS:
             section = config.section(kind)
-            users = [account_of(each) for each in config.access.admins]
             for user in users if section.configured else ():
                 if user.platform != kind.section:
                     continue
@@ -193,9 +222,22 @@ def _named(subject: str, checks: Sequence[Check]) -> list[Check]:
 
 
 def _replace(file: Path, text: str, *, mode: int) -> None:
+    """Write a file as a whole.
+
+    Args:
+        file: The file. One that is there keeps its owner, and gets no wider mode than it has.
+        text: The text.
+        mode: The mode.
+    """
     new = file.with_name(f"{file.name}.new")
     new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as target:
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as target:
+        if file.exists():
+            former = file.stat()
+            mode = stat.S_IMODE(former.st_mode) & (mode | stat.S_IRGRP)
+            with suppress(PermissionError):
+                os.fchown(target.fileno(), former.st_uid, former.st_gid)
+        os.fchmod(target.fileno(), mode)
         target.write(text)
         target.flush()
         os.fsync(target.fileno())

@@ -83,6 +83,7 @@ def setup(  # noqa: PLR0913 - an option for each answer
     if not yes and not sys.stdin.isatty():
         raise BadRequestError(NO_TERMINAL.format(program()))
     answers = _checked(made, given, check=check) if yes else _asked(made, given, check=check)
+    made.config(answers)
     for each in made.write(answers):
         say(f"Written: {each}")
     if check:
@@ -99,7 +100,6 @@ def _checked(made: "Setup", answers: "SetupAnswers", *, check: bool) -> "SetupAn
     if any(each.good is False for each in found):
         say("Nothing was written.")
         raise typer.Exit(2)
-    made.config(answers)
     return answers
 
 

@@ -36,6 +36,10 @@ def operator_of(fake: FakeDiscord) -> User:
     return root
 
 
+def modes_in(folder: Path) -> dict[str, int]:
+    return {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()}
+
+
 def begin(folder: Path, fake: FakeDiscord) -> Path:
     """Write a configuration from before, which leads to the fake."""
     file = folder / "config.yaml"
@@ -129,6 +133,54 @@ async def test_a_wrong_answer_is_named_and_nothing_is_written(
     assert file.read_text() == before
     assert not (tmp_path / ENV_FILE).exists()
     assert not (tmp_path / "config.yaml.before-setup").exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        ("models: [1]\n", "models (line 1)"),
+        ("models: {openai: key}\n", "models.openai (line 1)"),
+        ("access: 3\n", "access (line 1)"),
+        ("- 1\n", "cannot be used"),
+        ("models: [unclosed\n", "line 2"),
+    ],
+)
+async def test_a_configuration_that_is_broken_is_named_with_its_line_and_stays(
+    tmp_path: Path, before: str, words: str
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(before)
+
+    code, told = await invoke(file, "--yes", "--provider=openai", "--model=m", "--no-check")
+
+    assert code == 1
+    assert f"{file} cannot be used:" in told
+    assert words in told
+    assert file.read_text() == before
+
+
+async def test_without_checks_the_form_of_an_admin_is_still_checked(tmp_path: Path) -> None:
+    code, told = await invoke(tmp_path / "config.yaml", "--yes", "--admin=root", "--no-check")
+
+    assert (code, modes_in(tmp_path)) == (1, {})
+    assert "'root' is no account" in told
+
+
+async def test_a_closed_configuration_stays_closed_and_a_password_is_a_secret(
+    tmp_path: Path,
+) -> None:
+    file, url = tmp_path / "config.yaml", "postgresql:///db?user=bot&password=hunter22"
+    file.write_text("models: {anthropic: {api_key: sk-ant-written-into-the-file}}\n")
+    file.chmod(0o600)
+
+    code, told = await invoke(file, "--yes", f"--database={url}", "--no-check")
+
+    assert code == 0, told
+    assert modes_in(tmp_path) == dict.fromkeys(
+        ("config.yaml", "config.yaml.before-setup", ENV_FILE), 0o600
+    )
+    assert "hunter22" not in file.read_text()
+    assert read_variables(tmp_path / ENV_FILE) == {"DATABASE_URL": url}
 
 
 async def test_an_admin_on_slack_gets_a_first_message(tmp_path: Path) -> None:
