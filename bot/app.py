@@ -307,7 +307,8 @@ async def open_bot(
             sharing,
             events,
             now,
-            draining=control.draining.is_set,
+            control.draining.is_set,
+            turns.begun,
         )
         orchestrator = Orchestrator(
             database=database,
@@ -355,7 +356,6 @@ async def open_bot(
             version=release(SCHEMA_VERSION),
             further=duties_of(base, endings, watch, audit_log),
         )
-
         # -- events to the parts built above
         progress = ProgressNotices(database=database, notices=notices, tasks=tasks, now=now)
         handlers: Sequence[tuple[type[Event], Callable[[Any], None]]] = (

@@ -85,11 +85,16 @@ async def listed(tx: Transaction) -> list[Pause]:
     ]
 
 
-async def in_force(tx: Transaction) -> list[Pause]:
-    """Return all pauses to a transaction that begins work: none is committed before its end."""
+async def hold_off(tx: Transaction) -> None:
+    """Let no pause be committed before the end of a transaction that begins work."""
     if tx.dialect.name == "postgresql":
         # A statement of its own: the next one sees what was committed while this one waited.
         await tx.execute(_SHARED, {"key": PAUSE_LOCK})
+
+
+async def in_force(tx: Transaction) -> list[Pause]:
+    """Return all pauses to a transaction that begins work: none is committed before its end."""
+    await hold_off(tx)
     return await listed(tx)
 
 

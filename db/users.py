@@ -42,9 +42,14 @@ class User:
     notify: str = ""
 
 
+def as_stored(name: str) -> str:
+    """Return the name of a user as it is stored."""
+    return storable(name)[:_NAME_LENGTH]
+
+
 async def ensure_user(tx: Transaction, user: Identity, name: str, now: datetime) -> None:
     """Store a new user, or the new name of a known one."""
-    name = storable(name)[:_NAME_LENGTH]
+    name = as_stored(name)
     known = await tx.scalar(_NAME, {"b_key": user.key})
     if known is None:
         platform, workspace, account = user.parts

@@ -36,17 +36,12 @@ async def join(tx: Transaction, conversation_id: str, user: Identity, name: str)
     return await participants.join(tx, conversation_id, user.key, shown)
 
 
-async def attribution(
-    tx: Transaction, conversation_id: str, incoming: Incoming, *, shared: bool
-) -> Attribution:
-    """Return the author of a message, who takes part in a shared conversation from now on."""
-    number, shown = 0, ""
-    if shared:
-        number, shown = await join(tx, conversation_id, incoming.user, incoming.user_name)
+def attribution(incoming: Incoming, number: int = 0, name: str = "") -> Attribution:
+    """Return the author of a message, by number and name in a shared conversation."""
     return Attribution(
         author=incoming.user.key,
         author_number=number,
-        author_name=shown,
+        author_name=name,
         reference=incoming.place.message,
         reply_to=incoming.reply_to,
         said_at=incoming.said_at,
@@ -73,6 +68,7 @@ async def put_overheard(
         sorted_at: The time by which it is sorted among the others; `None` for now.
     """
     files = [Quoted("note", f"attached: {each.name}") for each in incoming.files]
+    number, name = await join(tx, conversation_id, incoming.user, incoming.user_name)
     await conversations.say(
         tx,
         conversation_id,
@@ -81,7 +77,7 @@ async def put_overheard(
         now=now,
         quoted=foreign_content.stored([*incoming.quoted, *files]),
         foreign=True,
-        by=await attribution(tx, conversation_id, incoming, shared=True),
+        by=attribution(incoming, number, name),
         overheard=True,
         sorted_at=sorted_at,
     )

@@ -8,7 +8,7 @@ database.
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
@@ -17,11 +17,12 @@ from bot.agent.plain import quotes
 from bot.conversations import foreign_content
 from bot.conversations.access import AccessSettings, is_private, spelled
 from bot.conversations.announcements import Notices
-from bot.conversations.attribution import attribution, put_overheard
+from bot.conversations.attribution import put_overheard
 from bot.conversations.chat_commands import greeting
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.files import AttachmentSettings, not_read_yet, take
 from bot.conversations.pause_lines import LEAVING, kept_text
+from bot.conversations.placing import begun, conversation_of, is_current
 from bot.conversations.sharing import ConversationSettings
 from bot.engine import Engine
 from bot.errors import NotAllowedError
@@ -29,10 +30,11 @@ from bot.events import EventBus, FilesAttached, TurnWaiting
 from bot.platforms.base import CommandReply, Incoming
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Live, Place, Role
-from db import conversations, pauses, steps, turns, users
+from db import conversations, intake, pauses, run_questions, steps, turns, users
 from db import files as stored_files
 from db.database import Database, Transaction
 from db.pauses import Pause
+from db.turns import Turn
 
 log = logging.getLogger(__name__)
 
@@ -94,11 +96,15 @@ async def store(
         return await effect(tx)
 
 
+class MayAnswerError(Exception):
+    """Raised to store nothing, since a message may answer an open question of a run."""
+
+
 class _Queued(NamedTuple):
     """A stored message with its turn, and the turn that starts now, if any.
 
     `joined` is the place of the earlier message of a turn that now answers this one as well.
-    `paused` is the pause for which the turn waits.
+    `paused` is the pause for which the turn waits. `begun` is the turn if it has begun already.
     """
 
     message_id: str
@@ -107,6 +113,7 @@ class _Queued(NamedTuple):
     starts: str | None
     joined: Place | None = None
     paused: Pause | None = None
+    begun: Turn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,7 @@ class TurnQueue:
 
     Attributes:
         draining: Returns True once this process begins nothing new and will end.
+        begun: The turns that have begun here and are about to be worked on, by their ids.
     """
 
     database: Database
@@ -126,9 +134,10 @@ class TurnQueue:
     events: EventBus
     now: Clock
     draining: Callable[[], bool] = lambda: False
+    begun: dict[str, Turn] = field(default_factory=dict)
 
     async def put(
-        self, incoming: Incoming, role: Role, *, kind: str = "message"
+        self, incoming: Incoming, role: Role, *, kind: str = "message", unless_asked: bool = False
     ) -> CommandReply | None:
         """Store a message with its turn, and start the turn if the conversation is free.
 
@@ -139,70 +148,105 @@ class TurnQueue:
             incoming: The message.
             role: The role of the user.
             kind: `greeting` for a turn that is answered without a model.
+            unless_asked: Whether a message that may answer a question of a run is not stored.
 
         Returns:
             The refusal of a message of which nothing could be accepted, or the reason for which it
             waits; `None` for any other.
+
+        Raises:
+            MayAnswerError: Nothing was stored, since a question of a run may be open to the user.
         """
-        place, now, mode = incoming.place, self.now(), self.sharing().at(incoming.place)
-        text = incoming.text if kind == "message" else ONLY_A_MENTION
-        notes = not_read_yet(incoming.files).notes if incoming.files else ()
+        place = incoming.place
 
         async def effect(tx: Transaction) -> _Queued:
-            await users.ensure_user(tx, incoming.user, incoming.user_name, now)
-            if incoming.search_token:
-                await users.set_search_token(tx, incoming.user.key, incoming.search_token)
-            conversation_id = await conversations.find_or_open(tx, incoming.user, place, now, mode)
-            if place.message and not is_private(place):
-                await conversations.unhear(tx, conversation_id, place.message)
-            message_id = await conversations.say(
-                tx,
-                conversation_id,
-                role="user",
-                text=text,
-                now=now,
-                quoted=foreign_content.stored([*incoming.quoted, *notes]),
-                foreign=quotes(text),
-                by=await attribution(tx, conversation_id, incoming, shared=mode.shared),
-            )
-            if not (mode.shared or is_private(place)) and self.sharing().reads_above:
-                await self._tell_others(tx, incoming, conversation_id)
-            if mode.shared and kind == "message" and not incoming.files:
-                waiting = await turns.joinable(tx, conversation_id, incoming.user)
-                if waiting is not None and await turns.join(tx, waiting.id, message_id, place):
-                    paused = await pauses.of(tx, incoming.user.key, place)
-                    return _Queued(
-                        message_id, conversation_id, waiting.id, None, waiting.place, paused
-                    )
-            turn_id = await turns.add(
-                tx,
-                conversation_id,
-                user=incoming.user,
-                place=place,
-                message_id=message_id,
-                role=role,
-                kind=kind,
-                now=now,
-            )
-            if kind == "greeting":
-                answer = greeting(COMMANDS, place.platform)
-                await steps.begin_with(tx, turn_id, only_step(answer), now)
-            if incoming.said_at is not None:
-                await turns.set_sent_at(tx, turn_id, incoming.said_at)
-            if incoming.files:
-                fetching = timedelta(seconds=self.attachments.files().fetch_seconds)
-                await turns.hold(tx, turn_id, now + fetching + HELD_BESIDE)
-            starts = await turns.claim_next(tx, conversation_id, now, self.engine.worker_id)
-            paused = await pauses.of(tx, incoming.user.key, place)
-            return _Queued(message_id, conversation_id, turn_id, starts, paused=paused)
+            return await self._store(tx, incoming, role, kind, unless_asked=unless_asked)
 
         queued = await store(self.database, incoming, effect, self.now)
         if queued is None:
             return None
         waits = self._acknowledge(queued, place)
+        if queued.begun is not None:
+            self.begun[queued.turn_id] = queued.begun
         if queued.starts is not None:
             self.engine.start("turn", queued.starts)
         return (await self._add_files(incoming, queued) if incoming.files else None) or waits
+
+    async def _store(
+        self, tx: Transaction, incoming: Incoming, role: Role, kind: str, *, unless_asked: bool
+    ) -> _Queued:
+        """Store a message with its turn, which begins now if nothing else is to be decided."""
+        user, place, now = incoming.user, incoming.place, self.now()
+        mode = self.sharing().at(place)
+        text = incoming.text if kind == "message" else ONLY_A_MENTION
+        notes = not_read_yet(incoming.files).notes if incoming.files else ()
+        known = await intake.read(tx, user, place, now, mode)
+        if unless_asked and (
+            known.asked if known else any(await run_questions.open_in(tx, user.key, place, now))
+        ):
+            raise MayAnswerError
+        if known is not None and not is_current(known, incoming, mode, now):
+            known = None
+        conversation_id, by = await conversation_of(tx, incoming, known, mode, now)
+        if incoming.search_token:
+            await users.set_search_token(tx, user.key, incoming.search_token)
+        message_id = await conversations.say(
+            tx,
+            conversation_id,
+            role="user",
+            text=text,
+            now=now,
+            quoted=foreign_content.stored([*incoming.quoted, *notes]),
+            foreign=quotes(text),
+            by=by,
+        )
+        if not (mode.shared or is_private(place)) and self.sharing().reads_above:
+            await self._tell_others(tx, incoming, conversation_id)
+        usual = kind == "message" and not (incoming.files or self.draining())
+        if known is not None and usual and not (known.waiting or known.paused):
+            turn = begun(known, incoming, role, mode, message_id, now)
+            if await intake.begin(tx, turn, self.engine.worker_id):
+                return _Queued(message_id, conversation_id, turn.id, turn.id, begun=turn)
+        if mode.shared and kind == "message" and not incoming.files:
+            waiting = await turns.joinable(tx, conversation_id, user)
+            if waiting is not None and await turns.join(tx, waiting.id, message_id, place):
+                paused = await pauses.of(tx, user.key, place)
+                return _Queued(message_id, conversation_id, waiting.id, None, waiting.place, paused)
+        turn_id = await self._add_turn(tx, incoming, role, kind, conversation_id, message_id)
+        starts = await turns.claim_next(tx, conversation_id, now, self.engine.worker_id)
+        paused = await pauses.of(tx, user.key, place)
+        return _Queued(message_id, conversation_id, turn_id, starts, paused=paused)
+
+    async def _add_turn(
+        self,
+        tx: Transaction,
+        incoming: Incoming,
+        role: Role,
+        kind: str,
+        conversation_id: str,
+        message_id: str,
+    ) -> str:
+        """Store the turn of a message, which waits until its conversation is free."""
+        now = self.now()
+        turn_id = await turns.add(
+            tx,
+            conversation_id,
+            user=incoming.user,
+            place=incoming.place,
+            message_id=message_id,
+            role=role,
+            kind=kind,
+            now=now,
+        )
+        if kind == "greeting":
+            answer = greeting(COMMANDS, incoming.place.platform)
+            await steps.begin_with(tx, turn_id, only_step(answer), now)
+        if incoming.said_at is not None:
+            await turns.set_sent_at(tx, turn_id, incoming.said_at)
+        if incoming.files:
+            fetching = timedelta(seconds=self.attachments.files().fetch_seconds)
+            await turns.hold(tx, turn_id, now + fetching + HELD_BESIDE)
+        return turn_id
 
     def _acknowledge(self, queued: _Queued, place: Place) -> CommandReply | None:
         """Show that a message was received, or return the answer to one that begins nothing."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
@@ -17,13 +18,14 @@ from bot.conversations.commands import ChatCommand
 from bot.conversations.deciding import GONE_REPLY
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.gaps import MARGIN, CatchUpSettings, quote
-from bot.conversations.inbound import TurnQueue, authorise
+from bot.conversations.inbound import MayAnswerError, TurnQueue, authorise
 from bot.conversations.rights import RightsDirectory
 from bot.conversations.sharing import ConversationSettings
 from bot.errors import NotAllowedError
 from bot.events import FilesDeleted
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.messages import Missed, PastMessage
+from bot.platforms.messaging.texts import short_answer
 from bot.run_texts import status_text
 from bot.subagents.active import ActiveRuns
 from bot.subagents.requests import Caller
@@ -139,6 +141,9 @@ class Orchestrator:
             if working is not None:
                 stop = self.command_table.typed("stop", incoming.place.platform)
                 return await self.commands.carry_out(incoming, stop, role)
+        if short_answer(text) is None:
+            with suppress(MayAnswerError):
+                return await self.queue.put(incoming, role, unless_asked=True)
         answered = await self.answers.in_words(incoming, role, text)
         return await self.queue.put(incoming, role) if answered is None else answered
 

@@ -12,6 +12,7 @@ from bot.agent.usage_columns import columns, usage_of
 from bot.errors import DeliveryError
 from bot.platforms.base import ReplyStream
 from bot.values import Json, RunStatus
+from db.outbox import NewOutboxEntry
 from db.turns import Turn
 
 log = logging.getLogger(__name__)
@@ -125,3 +126,16 @@ class TurnReply:
             with suppress(TimeoutError):
                 async with asyncio.timeout(SEND_SECONDS):
                     await self.stream.abandon()
+
+
+def late_reply(turn: Turn, text: str, asked: str, *, unsure: bool) -> NewOutboxEntry:
+    """Return a reply that did not arrive, as an item of the outbox."""
+    return NewOutboxEntry(
+        key=turn.id,
+        user_id=turn.user.key,
+        place=turn.place,
+        run_id=None,
+        title=f"↩ To “{asked}”" if asked else "↩ To what you sent",
+        text=text,
+        maybe_repeated=unsure,
+    )

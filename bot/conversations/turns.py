@@ -29,7 +29,13 @@ from bot.conversations.pause_lines import pause_line
 from bot.conversations.place_offers import PlaceOffers, day_of, key_of, uses_of
 from bot.conversations.turn_context import Beginning, TurnContext
 from bot.conversations.turn_inbox import TurnInbox
-from bot.conversations.turn_reply import STOPPED, DeliveryStatus, OutageNotices, TurnReply
+from bot.conversations.turn_reply import (
+    STOPPED,
+    DeliveryStatus,
+    OutageNotices,
+    TurnReply,
+    late_reply,
+)
 from bot.counted_events import TurnEnded
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.events import AnnouncementDue, EventBus, TurnWaiting
@@ -63,6 +69,7 @@ class Turns:
         runs: The settings of runs.
         rights: Returns the rights of a user in a place, as they are now.
         admitted: Returns the choice of a conversation, or another model that the rights admit.
+        begun: The turns whose first attempt has begun with their messages, by their ids.
     """
 
     database: Database
@@ -87,12 +94,13 @@ class Turns:
     admitted: Callable[[str, Rights], str] = lambda chosen, _: chosen
     monotonic: Callable[[], float] = time.monotonic
     outages: OutageNotices = field(default_factory=OutageNotices)
+    begun: dict[str, Turn] = field(default_factory=dict)
 
     async def work(self, turn_id: str) -> None:
         """Make one attempt at a turn, until it is answered or cannot continue in this process."""
         try:
-            turn, waits = None, True
-            while waits:
+            turn, waits = self.begun.pop(turn_id, None), True
+            while turn is None and waits:
                 begin = partial(
                     turns.begin, turn_id=turn_id, worker_id=self.worker_id, now=self.now()
                 )
@@ -283,8 +291,6 @@ class Turns:
             begun=turn.kind in {"confirmed", "greeting"},
         )
 
-    # -- the end ---------------------------------------------------------------------------------
-
     async def _conclude(self, turn: Turn, reply: TurnReply, result: AgentResult | None) -> None:
         """End a turn with its result; `None` for a turn that its user stopped."""
         if result is None:
@@ -381,15 +387,8 @@ class Turns:
             if delivery is None or delivery is DeliveryStatus.DELIVERED:
                 return keys, waits
             asked = one_line(await conversations.text_of(tx, turn.message_id), 60)
-            item = outbox.NewOutboxEntry(
-                key=turn.id,
-                user_id=turn.user.key,
-                place=turn.place,
-                run_id=None,
-                title=f"↩ To “{asked}”" if asked else "↩ To what you sent",
-                text=text,
-                maybe_repeated=delivery is DeliveryStatus.UNKNOWN,
-            )
+            unsure = delivery is DeliveryStatus.UNKNOWN
+            item = late_reply(turn, text, asked, unsure=unsure)
             await outbox.put(tx, item, now)
             return [*keys, turn.id], waits
 
