@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from bench import cpu, idle, memory, start, statements, times, upkeep, workers
+from bench import cpu, idle, memory, size, start, statements, times, upkeep, workers
 from bench.table import Row, Scale
 
 #: Each part is measured in a process of its own, so that none leaves its memory to the next.
@@ -14,6 +14,7 @@ PARTS: dict[str, Callable[[Scale], Awaitable[list[Row]]]] = {
     "start": start.rows,
     "upkeep": upkeep.rows,
     "statements": statements.rows,
+    "size": size.rows,
     "idle": idle.rows,
     "workers": workers.rows,
 }

@@ -28,6 +28,7 @@ class Scale:
         settling: Seconds before an idle process is measured.
         idle: Seconds for which it is measured.
         messages: Stored ones over which the regular duties are done.
+        conversations: Stored ones beside which the cost of a message is measured.
     """
 
     at_once: dict[int, int]
@@ -44,6 +45,7 @@ class Scale:
     settling: float
     idle: float
     messages: int
+    conversations: int
 
 
 FULL = Scale(
@@ -61,6 +63,7 @@ FULL = Scale(
     settling=70,
     idle=30,
     messages=100_000,
+    conversations=10_000,
 )
 
 

@@ -76,10 +76,10 @@ async def measure(going: int, samples: int) -> Times:
         return Times(heard, ended, spawned, ended_busy, burst)
 
 
-async def say(stage: Stage, count: int) -> list[float]:
-    """Say one thing after another, each once the last was answered."""
+async def say(stage: Stage, count: int, person: int = 0) -> list[float]:
+    """Let a person say one thing after another, each once the last was answered."""
     found = []
-    speaker = stage.callers[0]
+    speaker = stage.callers[person]
     for number in range(count):
         before = len(stage.outlet.replies)
         incoming = Incoming(

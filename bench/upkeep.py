@@ -84,12 +84,12 @@ async def measure(count: int, url: str = "") -> Found:
         # The rows that were stored are no part of what is measured.
         gc.collect()
         clock = time.thread_time if stage.bot.database.is_sqlite else time.perf_counter
-        with _longest_statement(clock) as duty:
+        with longest_statement(clock) as duty:
             for each in (*regular, *upkeep.further()):
                 await each()
         before = await _count(stage.bot.database)
         retention = replace(upkeep.retention, now=lambda: utc_now() + LATER)
-        with _longest_statement(clock) as statement:
+        with longest_statement(clock) as statement:
             began = time.monotonic()
             blocked, at_work = await _longest_blocks(retention.apply)
             cleaning = time.monotonic() - began
@@ -98,7 +98,7 @@ async def measure(count: int, url: str = "") -> Found:
 
 
 @contextmanager
-def _longest_statement(clock: Callable[[], float]) -> Iterator[list[float]]:
+def longest_statement(clock: Callable[[], float]) -> Iterator[list[float]]:
     """Give the durations of the bot's own statements inside the block."""
     found: list[float] = [0.0]
 

@@ -130,9 +130,9 @@ class TurnContext:
         messages.append(_last(turn, newest, own, block))
         of_runs = [*state.active, *state.recent]
         summarised = not is_private(turn.place)
+        own_words = {"", turn.user.key}
         others = any(
-            item.author not in {"", turn.user.key} or (summarised and item.role == "summary")
-            for item in past
+            item.author not in own_words or (summarised and item.role == "summary") for item in past
         )
         return Beginning(
             messages=messages,

@@ -25,6 +25,7 @@ TINY = Scale(
     settling=0.1,
     idle=0.1,
     messages=200,
+    conversations=3,
 )
 
 
