@@ -1,6 +1,7 @@
 """The commands: `retinue chat`, `ask`, `serve`, `worker`, `check`, `migrate`, `doctor`."""
 
 import asyncio
+import gc
 import io
 import logging
 import os
@@ -8,6 +9,7 @@ import sys
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -102,9 +104,7 @@ def chat(
         if message is None and not text:
             return
         _ask(settings, text, who)
-    from bot import processes  # noqa: PLC0415
-
-    work = processes.chat(watch(settings, file), name=who, plain=plain)
+    work = _processes().chat(watch(settings, file), name=who, plain=plain)
     raise typer.Exit(finish(work, settings, loop_watch.run))
 
 
@@ -138,9 +138,7 @@ def serve(config: ConfigFile = None) -> None:
     """
     file, _ = enter(config)
     settings = prepare(file)
-    from bot import processes  # noqa: PLC0415
-
-    work = processes.serve(watch(settings, file), on_stop=partial(exit_after, EXIT_SECONDS))
+    work = _processes().serve(watch(settings, file), on_stop=partial(exit_after, EXIT_SECONDS))
     raise typer.Exit(_service(work, settings))
 
 
@@ -152,10 +150,8 @@ def worker(config: ConfigFile = None) -> None:
     """
     file, _ = enter(config)
     settings = prepare(file)
-    from bot import processes  # noqa: PLC0415
-
     on_stop = partial(exit_after, EXIT_SECONDS)
-    work = processes.serve(watch(settings, file), receives=False, on_stop=on_stop)
+    work = _processes().serve(watch(settings, file), receives=False, on_stop=on_stop)
     raise typer.Exit(_service(work, settings))
 
 
@@ -323,10 +319,18 @@ def _ask(
     if not text:
         explain(BadRequestError("Say what to ask, or pipe it in: echo hello | retinue ask"))
         raise typer.Exit(2)
-    from bot import processes  # noqa: PLC0415
-
-    work = processes.ask(settings, text, name=name, agent=agent, as_json=as_json)
+    work = _processes().ask(settings, text, name=name, agent=agent, as_json=as_json)
     raise typer.Exit(finish(work, settings))
+
+
+def _processes() -> ModuleType:
+    """Import what works; nothing of that is garbage, and looking for some takes a sixth of it."""
+    gc.disable()
+    try:
+        from bot import processes  # noqa: PLC0415
+    finally:
+        gc.enable()
+    return processes
 
 
 def _is_piped() -> bool:

@@ -4,10 +4,8 @@ import logging
 import re
 import sys
 from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
-
-import structlog
 
 from bot.masking import masked
 
@@ -27,7 +25,12 @@ NOISY = (
     "sqlalchemy.engine",
 )
 
-bound = structlog.contextvars.bound_contextvars
+
+def bound(**values: str) -> AbstractContextManager[None]:
+    """Add these values to every log line of the block."""
+    from structlog.contextvars import bound_contextvars  # noqa: PLC0415 - see `set_up`
+
+    return bound_contextvars(**values)
 
 
 def _clean(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -57,6 +60,8 @@ def set_up(
     *, level: str = "INFO", form: Literal["text", "json"] = "text", file: str | None = None
 ) -> None:
     """Send all log lines, ours and the libraries', through one formatter to stderr or a file."""
+    import structlog  # noqa: PLC0415 - it imports rich for tracebacks; `check` needs no log
+
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

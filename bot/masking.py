@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -83,21 +84,33 @@ def _discord(key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KeyFormat:
-    """One format of keys.
+    """One format of keys; its patterns are compiled once a text has a hint, which few have.
 
     Attributes:
         issuer: The issuer of the keys.
         hints: Texts of which every such key contains at least one.
-        core: The pattern without its left boundary, which is far quicker to search for.
-        pattern: The full pattern: the prefix, and the rest in the group `key`.
         is_key: Checks the group `key` beyond the pattern.
     """
 
     issuer: str
     hints: tuple[str, ...]
-    core: re.Pattern[str]
-    pattern: re.Pattern[str]
+    _expression: str
     is_key: Callable[[str], bool]
+
+    @property
+    def core(self) -> re.Pattern[str]:
+        """The pattern without its left boundary, which is far quicker to search for."""
+        return _compiled(self._expression)
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The full pattern: the prefix, and the rest in the group `key`."""
+        return _compiled(_BEGINS + self._expression)
+
+
+@cache
+def _compiled(expression: str) -> re.Pattern[str]:
+    return re.compile(expression)
 
 
 _CHECKS: Mapping[str, Callable[[str], bool]] = {
@@ -114,9 +127,8 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
 def _format(
     issuer: str, prefix: str, key: str, check: str = "", hints: Iterable[str] = ()
 ) -> KeyFormat:
-    core = f"{prefix}(?P<key>{key})"
     hints = tuple(hints) or (prefix.replace("\\", ""),)
-    return KeyFormat(issuer, hints, re.compile(core), re.compile(_BEGINS + core), _CHECKS[check])
+    return KeyFormat(issuer, hints, f"{prefix}(?P<key>{key})", _CHECKS[check])
 
 
 # Read at the import: without the file no process starts, instead of showing a key later.

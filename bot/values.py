@@ -34,12 +34,13 @@ class Settings(BaseModel):
     """A frozen group of settings: each part defines its own and `bot.config` fills it."""
 
     model_config = ConfigDict(
-        frozen=True,
         extra="forbid",
+        frozen=True,
         validate_default=True,
         allow_inf_nan=False,
         # An input may be a secret, or a URL with a password.
         hide_input_in_errors=True,
+        defer_build=True,  # most sections are checked only as a part of the whole
     )
     #: The keys that are read at the start only: a change needs a restart.
     at_start: ClassVar[tuple[str, ...]] = ()
@@ -51,7 +52,6 @@ class Settings(BaseModel):
 
 Section = TypeVar("Section", bound=Settings)
 Named = TypeVar("Named")
-
 
 #: Returns the settings in force. Parts call it at each use and keep no copy.
 Live = Callable[[], Section]

@@ -262,6 +262,8 @@ LATE = {
     "skills.calendar.calendars": ("skills.calendar.dav", "skills.calendar.ics"),
     "skills.calendar.checkup": ("skills.calendar.dav",),
     "bot.accounts_console": ("bot.accounts",),
+    "bot.agent.sanitizer": ("bleach",),
+    "bot.logs": ("structlog",),
     "bot.audit_console": ("bot.audit_reports",),
     "bot.backup_console": ("bot.backup", "bot.values"),
     "bot.settings_console": ("bot.settings_shown",),

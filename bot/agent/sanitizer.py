@@ -10,11 +10,13 @@ import re
 import threading
 import unicodedata
 from itertools import islice
-
-from bleach.sanitizer import Cleaner
+from typing import TYPE_CHECKING
 
 from bot.agent.plain import CUT_MARK, LIMIT, clean, cut
 from bot.masking import without_secrets
+
+if TYPE_CHECKING:
+    from bleach.sanitizer import Cleaner
 
 #: From this length on, cleaning blocks the event loop noticeably.
 LARGE = 8_192
@@ -203,7 +205,9 @@ def _bleached(escaped: str) -> str:
     # Creating a cleaner takes milliseconds, and two threads must not share a cleaner.
     cleaner: Cleaner | None = getattr(_mine, "cleaner", None)
     if cleaner is None:
-        cleaner = _mine.cleaner = Cleaner(tags=frozenset(), attributes={}, strip=False)
+        from bleach import sanitizer  # noqa: PLC0415 - it imports a parser of HTML
+
+        cleaner = _mine.cleaner = sanitizer.Cleaner(tags=frozenset(), attributes={}, strip=False)
     cleaned: list[str] = []
     start = 0
     while start < len(escaped):

@@ -1,5 +1,6 @@
 """A package in skills/ is a skill of the bot: no other file lists it."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -168,3 +169,39 @@ def test_every_section_of_a_skill_is_in_the_configuration() -> None:
     for kind in discovery.sections():
         assert isinstance(getattr(config, kind.section), kind)
         assert kind.about
+
+
+def parsed_names(source: str) -> set[str]:
+    """Return the names of skills and tools by the syntax tree instead of by patterns."""
+    nodes = list(ast.walk(ast.parse(source)))
+    decorators = {"tool", "reads_here", "changes_own"}
+    found = set()
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+                called = [call.func, *call.args[:1]] if _is(call.func, "partial") else [call.func]
+                if any(isinstance(each, ast.Name) and each.id in decorators for each in called):
+                    decorators.add(name)
+            case ast.Call(func=ast.Name(id="Skill"), keywords=keywords):
+                values = {each.arg: each.value for each in keywords}
+                if isinstance(value := values.get("name"), ast.Constant):
+                    found.add(str(value.value))
+    for node in nodes:
+        if isinstance(node, ast.AsyncFunctionDef):
+            for each in node.decorator_list:
+                if any(
+                    _is(each.func if isinstance(each, ast.Call) else each, n) for n in decorators
+                ):
+                    found.add(node.name)
+    return found
+
+
+def _is(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+@pytest.mark.parametrize("module", discovery.modules())
+def test_patterns_find_the_names_that_the_syntax_tree_has(module: str) -> None:
+    source = discovery._declaring()[module]
+
+    assert discovery.names_of(module) == parsed_names(source)
