@@ -76,13 +76,24 @@ class PersonalServer(McpServer):
         await self._set_problem(self._waiting_problem() if known else NOBODY)
 
     async def look_as(self, user: Identity) -> None:
-        """Compare the tools that the server offers a user with the approved ones.
+        """Compare the tools that the server offers a new user with the approved ones.
 
         Raises:
-            ToolError: The server does not answer.
+            ToolError: The server does not answer, or refuses the user.
         """
-        async with asyncio.timeout(self.settings.connect_seconds):
-            await self._as(user, self._listed_now)
+        try:
+            async with asyncio.timeout(self.settings.connect_seconds):
+                await self._as(user, self._listed_now)
+        except SignInNeededError:
+            raise ToolError(
+                f"{self.name} does not accept the access that it has just given. Begin the sign-in "
+                "again; if it stays so, an admin can look at the address of the server."
+            ) from None
+        except TimeoutError:
+            raise ToolError(
+                f"You are signed in to {self.name}, but it does not answer now, and I do not know "
+                "all of its tools. Sign in again later."
+            ) from None
         self.look_again()
 
     async def _listed_now(self, link: "McpLink") -> dict[str, Offer]:

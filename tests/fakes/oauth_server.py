@@ -1,5 +1,6 @@
 """An MCP server at which users sign in, with its authorization server, at one address."""
 
+import asyncio
 import base64
 import hashlib
 import secrets
@@ -38,6 +39,8 @@ class FakeOAuth:
         registered: Further keys of the answer to a registration.
         codes: The sign-ins whose tokens have not been fetched, by code.
         calls: The accounts that have called the tool.
+        mood: `hangs` for a server that never answers a token, `refuses` for one that takes none.
+        closing: Set when the server is closed.
     """
 
     base: str = ""
@@ -52,6 +55,8 @@ class FakeOAuth:
     revoked: list[str] = field(default_factory=list)
     clients: list[Json] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
+    mood: str = ""
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
     registered: Json = field(default_factory=dict)
     codes: dict[str, Json] = field(default_factory=dict)
 
@@ -145,7 +150,9 @@ class FakeOAuth:
 
     async def _mcp(self, request: web.Request) -> web.Response:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if token not in self.access:
+        if token and self.mood == "hangs":
+            await self.closing.wait()
+        if token not in self.access or self.mood == "refuses":
             named = f'Bearer resource_metadata="{self.base}{self.described_at}"'
             return web.Response(status=401, headers={"WWW-Authenticate": named})
         if request.method != "POST":
@@ -185,4 +192,5 @@ async def oauth_server() -> AsyncIterator[FakeOAuth]:
     try:
         yield fake
     finally:
+        fake.closing.set()
         await runner.cleanup()

@@ -424,6 +424,24 @@ async def test_each_user_calls_with_the_own_rights_and_is_asked_to_sign_in_witho
     assert (tool.credential, tool.main_agent_only) == ("mcp mail", True)
 
 
+@pytest.mark.parametrize(
+    ("mood", "said", "kept"),
+    [
+        ("hangs", "You are signed in to mail, but it does not answer now", ["mail"]),
+        ("refuses", "mail does not accept the access that it has just given", []),
+    ],
+)
+async def test_a_server_that_fails_right_after_the_sign_in_is_named_to_the_user(
+    chat: Chat, fake: FakeOAuth, mood: str, said: str, kept: list[str]
+) -> None:
+    fake.mood = mood
+    chat.server.settings = chat.server.settings.model_copy(update={"connect_seconds": 3.0})
+
+    assert said in await chat.connect(ALICE)
+
+    assert await chat.sign_ins.connected(ALICE) == kept
+
+
 async def test_a_token_that_the_server_took_back_is_forgotten_and_the_user_asked(
     chat: Chat, fake: FakeOAuth
 ) -> None:
