@@ -1,10 +1,11 @@
-"""Counts the SQL statements of a run and of a message, on an idle bot with SQLite."""
+"""Counts the SQL statements of a run and of a message, on an idle bot."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine, event
 
+from bench import postgres
 from bench.server import CALLS
 from bench.stage import open_server, open_stage
 from bench.table import Row, Scale
@@ -47,26 +48,39 @@ def counting() -> Iterator[Counter]:
 
 async def rows(scale: Scale) -> list[Row]:
     """Return the figures."""
-    async with open_server() as server, open_stage(server) as stage:
+    found = await measure(scale, "SQLite", "")
+    if not scale.postgres:
+        return found
+    async with postgres.opened() as url:
+        if url is None:
+            return [*found, Row("the same on PostgreSQL", "", postgres.MISSING)]
+        return [*found, *await measure(scale, "PostgreSQL", url)]
+
+
+async def measure(scale: Scale, name: str, database_url: str) -> list[Row]:
+    """Return the figures of a database."""
+    async with open_server() as server, open_stage(server, database_url) as stage:
         await stage.spawn_held(server, WARM_UP)
         await server.go()
         await stage.all_announced()
         await say(stage, WARM_UP)
-        with counting() as of_runs:
+        with counting() as together:
+            await stage.spawn_held(server, scale.counted)
+            await server.go()
+            await stage.all_announced()
+        with counting() as alone:
             for _ in range(scale.counted):
                 await stage.spawn()
                 await stage.all_announced()
         with counting() as of_messages:
             await say(stage, scale.counted)
+    run = f"SQL statements of a run of {CALLS} calls"
+    message = "SQL statements of a message that the main agent answers"
     return [
-        Row(
-            f"SQL statements of a run of {CALLS} calls, one after another, duties included",
-            "≤ 18",
-            f"{of_runs.statements / scale.counted:.1f}",
-        ),
-        Row(
-            "SQL statements of a message that the main agent answers, duties included",
-            "≤ 20",
-            f"{of_messages.statements / scale.counted:.1f}",
-        ),
+        Row(f"{what}, duties included, {name}", reach, f"{each.statements / scale.counted:.1f}")
+        for what, reach, each in (
+            (f"{run}, {scale.counted} at once", "≤ 18", together),
+            (f"{run}, one after another", "report", alone),
+            (message, "≤ 20", of_messages),
+        )
     ]

@@ -35,6 +35,9 @@ LONGEST_WAIT = timedelta(minutes=5)
 GIVE_UP_AFTER = timedelta(minutes=30)
 SEND_SECONDS = 60.0
 HELD_AT_MOST = timedelta(minutes=5)
+#: An announcement within `BUSY_SECONDS` after another one waits `GATHER_SECONDS` for more, which
+#: are claimed in the same transaction.
+BUSY_SECONDS, GATHER_SECONDS = 0.1, 0.02
 
 #: Sends an item through an outlet.
 Send = Callable[[Outlet], Awaitable[Delivered]]
@@ -63,6 +66,7 @@ class Announcements:
     notices: AdminNotices | None = None
     publish: Callable[[DeliveryTried], None] = lambda _: None
     under_way: set[str] = field(default_factory=set)
+    _claimed_at: float = -BUSY_SECONDS
     _claims: GroupWriter[tuple[str, set[str]], DeliveryAttempt | None] = field(init=False)
     _arrivals: GroupWriter[Mapping[str, list[str]], None] = field(init=False)
 
@@ -75,6 +79,7 @@ class Announcements:
             store=self._claim,
             # The sweep retries.
             patience_seconds=0,
+            gather_seconds=self._gather_seconds,
         )
         self._arrivals = GroupWriter(
             database=self.database,
@@ -84,6 +89,10 @@ class Announcements:
             # An item without a stored outcome counts as possibly sent, and would be sent again.
             patience_seconds=inf,
         )
+
+    def _gather_seconds(self, _: object) -> float:
+        before, self._claimed_at = self._claimed_at, asyncio.get_running_loop().time()
+        return GATHER_SECONDS if self._claimed_at - before < BUSY_SECONDS else 0.0
 
     def on_due(self, event: AnnouncementDue) -> None:
         """Deliver an announcement in the background; the sweep retries a failure."""
