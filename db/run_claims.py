@@ -1,5 +1,6 @@
 """Queries by which an attempt begins a run and releases it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -38,7 +39,12 @@ _UNREAD = exists().where(
 )
 _OWNED = RowMapper(OwnedRun, runs, convert=CONVERT)
 _CLAIMED = RowMapper(ClaimedRun, runs, others={"has_messages": _UNREAD}, convert=CONVERT)
-_HOLD_OWNED = _OWNED.query.where(THIS_RUN).with_for_update(key_share=True, of=runs)
+_HOLD = (
+    _OWNED.query.where(runs.c.id.in_(bindparam("b_ids", expanding=True)))
+    # Two processes that claim the same runs lock them in the same order.
+    .order_by(runs.c.id)
+    .with_for_update(key_share=True, of=runs)
+)
 _CLAIM = (
     update(runs)
     .where(THIS_RUN, runs.c.status.in_(UNFINISHED - {RunStatus.QUEUED}))
@@ -62,9 +68,9 @@ _CLAIM = (
 )
 
 
-async def hold_with_owner(tx: Transaction, run_id: str) -> OwnedRun | None:
-    """Return a run with its owner, locked as by `hold`."""
-    return await _OWNED.first(tx, _HOLD_OWNED, {"b_id": run_id})
+async def hold(tx: Transaction, run_ids: Sequence[str]) -> dict[str, OwnedRun]:
+    """Return runs with their owners by their ids, locked as by `runs.hold`."""
+    return {run.id: run for run in await _OWNED.all(tx, _HOLD, {"b_ids": [*run_ids]})}
 
 
 async def claim(

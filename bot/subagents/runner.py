@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bot.agent.activity import Activity
@@ -27,8 +27,9 @@ from bot.subagents.wording import Outcome
 from bot.tasks import Tasks
 from bot.values import WAITING, Clock, Identity, Live, RunStatus
 from db import batches, run_claims
-from db.database import Database, is_connection_trouble, patiently
-from db.run_claims import ClaimedRun
+from db.database import Database, Transaction, is_connection_trouble, patiently
+from db.group_writer import GroupWriter
+from db.run_claims import ClaimedRun, OwnedRun
 from db.runs import Run
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,24 @@ LOST_AFTER_SECONDS = 2 * 3600
 OUR_FAULT = "Something went wrong on our side; the log says more."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class _RunClaim:
+    """An attempt to begin a run.
+
+    Attributes:
+        before: The run before it.
+        run: The run in this attempt; `None` if it has not begun.
+        batch: The runs whose cards share the message of this one, if it is not shown here.
+        waits: The run must wait for its turn, see `Restarts`.
+    """
+
+    before: OwnedRun
+    run: ClaimedRun | None = None
+    batch: Sequence[Run] = ()
+    waits: bool = False
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
 class Runner:
     """Executes runs; the engine calls `work`, and repeats the call after a crash.
 
@@ -64,6 +82,18 @@ class Runner:
     worker_id: str
     now: Clock
     monotonic: Callable[[], float] = time.monotonic
+    _claims: GroupWriter[str, _RunClaim | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Create the writer of claims, which runs that start together share."""
+        self._claims = GroupWriter(
+            database=self.database,
+            tasks=self.tasks,
+            name="claim runs",
+            store=self._begin,
+            # The check for abandoned work repeats it.
+            patience_seconds=0,
+        )
 
     async def work(self, run_id: str) -> None:
         """Make one attempt at a run, until it has ended or this process cannot continue it."""
@@ -122,34 +152,11 @@ class Runner:
 
     async def _claim(self, run_id: str) -> tuple[ClaimedRun, Identity] | None:
         """Begin an attempt; return the run and its owner."""
-        run = None
-        batch: Sequence[Run] = ()
-        async with self.database.transaction() as tx:
-            # Locked, so that its reserved tokens have a price.
-            before = await run_claims.hold_with_owner(tx, run_id)
-            if before is None or before.status.final:
-                return None
-            waits = before.attempt > 0 and await self.restarts.must_wait(tx, run_id)
-            if not waits:
-                reserve = estimate_tokens(before.task) + min(
-                    self.agent_settings().max_response_tokens, INTERRUPTED_OUTPUT
-                )
-                output = min(before.reserved_tokens, INTERRUPTED_OUTPUT)
-                # The price of the request during which the former process ended.
-                lost = Usage(input=before.reserved_tokens - output, output=output)
-                names = before.provider or "", before.model or ""
-                run = await run_claims.claim(
-                    tx,
-                    run_id,
-                    worker_id=self.worker_id,
-                    reserve=min(reserve, before.token_budget),
-                    now=self.now(),
-                    cost=self.price_of(*names, lost) if output else 0,
-                )
-                # A message from an earlier process, or another one, that shows the whole batch.
-                if run is not None and run.card_message_id and not self.cards.has(run_id):
-                    batch = await batches.in_batch(tx, run)
-        if waits:
+        claim = await self._claims.write(run_id)
+        if claim is None:
+            return None
+        before, run, batch = claim.before, claim.run, claim.batch
+        if claim.waits:
             await self.restarts.wait(run_id)
             return await self._claim(run_id)
         if run is None:
@@ -164,6 +171,40 @@ class Runner:
         self.events.publish(RunStatusChanged(old=before.status, new=run.status, **known))
         self.events.publish(RunStarted(resumed=run.attempt > 1, **known))
         return run, before.user
+
+    async def _begin(self, tx: Transaction, run_ids: Sequence[str]) -> list[_RunClaim | None]:
+        """Begin attempts at runs that are not over."""
+        # Locked, so that their reserved tokens have a price.
+        held = await run_claims.hold(tx, run_ids)
+        going = {run_id: run for run_id, run in held.items() if not run.status.final}
+        return [
+            await self._begin_one(tx, going[run_id]) if run_id in going else None
+            for run_id in run_ids
+        ]
+
+    async def _begin_one(self, tx: Transaction, before: OwnedRun) -> _RunClaim:
+        if before.attempt > 0 and await self.restarts.must_wait(tx, before.id):
+            return _RunClaim(before, waits=True)
+        reserve = estimate_tokens(before.task) + min(
+            self.agent_settings().max_response_tokens, INTERRUPTED_OUTPUT
+        )
+        output = min(before.reserved_tokens, INTERRUPTED_OUTPUT)
+        # The price of the request during which the former process ended.
+        lost = Usage(input=before.reserved_tokens - output, output=output)
+        names = before.provider or "", before.model or ""
+        run = await run_claims.claim(
+            tx,
+            before.id,
+            worker_id=self.worker_id,
+            reserve=min(reserve, before.token_budget),
+            now=self.now(),
+            cost=self.price_of(*names, lost) if output else 0,
+        )
+        batch: Sequence[Run] = ()
+        # A message from an earlier process, or another one, that shows the whole batch.
+        if run is not None and run.card_message_id and not self.cards.has(run.id):
+            batch = await batches.in_batch(tx, run)
+        return _RunClaim(before, run, batch)
 
     async def _attempt(
         self,

@@ -29,7 +29,6 @@ async def test_a_run_is_held_with_the_account_of_its_owner(
 ) -> None:
     run = await stored.run(bob)
 
-    held = await database.write(run_claims.hold_with_owner, run.id)
+    held = await database.write(run_claims.hold, [run.id, new_run_id()])
 
-    assert held is not None
-    assert (held.id, held.user) == (run.id, bob)
+    assert {key: each.user for key, each in held.items()} == {run.id: bob}
