@@ -39,7 +39,7 @@ from bot.running import Bot, settle_memory
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Identity, Json, Place, Role, utc_now
 from db import conversations, users
-from skills.base import Skill, ToolContext, tool
+from skills.base import Effects, Skill, ToolContext, tool
 
 PLATFORM = "bench"
 KEY = "sk-fake-key-of-the-bench"
@@ -232,7 +232,7 @@ class Outlet(PlaceOnly):
                 await self._changed.wait()
 
 
-@tool()
+@tool(effects=Effects.NONE)
 async def look_up(context: ToolContext, word: Annotated[str, "The word to look up"]) -> str:
     """Look a word up in the dictionary and return what it means."""
     return meaning(word)
