@@ -34,6 +34,8 @@ async def test_a_typed_command_is_carried_out_once_wherever_its_process_is_kille
         async with actor(database_url, server.url) as second:
             await delivered_again(second, SPAWN)
             await second.event("announcement")
+            # The run begins at once; the command, when its process counts as dead.
+            await second.until(lambda line: "✅ Started" in line.get("text", ""))
             listed = await second.answer_with("alice", "/subagents list", "completed")
             told = [line["text"] for line in second.events("told") + second.events("answer")]
 
