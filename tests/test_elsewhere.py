@@ -28,6 +28,19 @@ sys.argv = ["bot", *{arguments!r}]
 main()
 """
 
+RUN_EACH = """
+from bot.__main__ import main
+for command in {commands!r}:
+    sys.argv = ["bot", command]
+    try:
+        main()
+    except SystemExit as end:
+        # Python ends with code 1 and prints what is no number.
+        print(repr(end.code), file=sys.stderr)
+    else:
+        raise AssertionError(command)
+"""
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -77,12 +90,13 @@ def test_on_macos_doctor_says_that_there_is_no_shell_tool(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("command", ["chat", "serve", "check", "--help"])
-def test_windows_is_refused_in_one_sentence_that_names_wsl(run: Run, command: str) -> None:
-    done = run("win32", RUN.format(arguments=[command]))
+def test_windows_is_refused_in_one_sentence_that_names_wsl(run: Run) -> None:
+    commands = ["chat", "serve", "check", "--help"]
 
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "Retinue does not run on Windows itself: install it in WSL (`wsl --install`), where it "
-        "runs as on Linux.\n"
+    done = run("win32", RUN_EACH.format(commands=commands))
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == len(commands) * (
+        "'Retinue does not run on Windows itself: install it in WSL (`wsl --install`), where it "
+        "runs as on Linux.'\n"
     )
