@@ -108,6 +108,19 @@ async def test_the_last_result_brings_all_in_the_order_in_which_they_were_asked_
     assert await batch.claim(0) == []
 
 
+async def test_items_of_a_batch_that_are_claimed_at_once_are_one_message(batch: Batch) -> None:
+    await batch.begin(2)
+    await batch.end(0)
+    await batch.end(1)
+
+    async with batch.database.transaction() as tx:
+        keys = list(reversed(batch.runs))
+        claimed = await deliveries.claim(tx, keys, "w1", batch.clock(), together=True)
+
+    assert [batch.texts(items) for items in claimed.values()] == [["Result 0", "Result 1"]]
+    assert set(claimed) == {batch.runs[0]}
+
+
 async def test_the_first_result_waits_two_minutes_and_what_comes_later_waits_no_more(
     batch: Batch,
 ) -> None:

@@ -87,6 +87,20 @@ async def test_what_is_due_is_said_once_in_its_place(
     assert item.status == "delivered"
 
 
+async def test_what_is_due_at_once_is_said_once_each(
+    said: Announcements, stored: Stored, outlet: FakeOutlet, alice: Identity
+) -> None:
+    keys = [await stored.item(alice, text=f"Result {number}.") for number in range(5)]
+
+    async with asyncio.TaskGroup() as group:
+        sends = [group.create_task(said.deliver(key)) for key in [*keys, keys[0]]]
+
+    assert [send.result() for send in sends] == [True] * 5 + [False]
+    assert sorted(told.key for told in outlet.announcements) == sorted(keys)
+    assert {(await stored.read_item(key)).status for key in keys} == {"delivered"}
+    assert said.under_way == set()
+
+
 async def test_the_announcement_of_a_run_that_did_not_complete_names_what_can_be_resumed(
     said: Announcements, stored: Stored, outlet: FakeOutlet, alice: Identity
 ) -> None:

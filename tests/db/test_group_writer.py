@@ -1,0 +1,83 @@
+"""What concurrent callers write shares a transaction, and fails alone."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+from sqlalchemy import insert, select
+from sqlalchemy.exc import IntegrityError
+
+from bot.errors import DatabaseUnreachableError
+from bot.tasks import Tasks
+from db.database import DatabaseSettings, Transaction
+from db.group_writer import GroupWriter
+from db.tables import users
+from tests.fakes.clock import FakeClock
+from tests.fakes.watched_database import WatchedDatabase
+
+
+@pytest.fixture
+async def database(database_settings: DatabaseSettings) -> AsyncIterator[WatchedDatabase]:
+    async with WatchedDatabase.open(database_settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def writer(database: WatchedDatabase) -> AsyncIterator[GroupWriter[str, int]]:
+    """Return a writer that stores users and returns the length of each name."""
+
+    async def store(tx: Transaction, names: Sequence[str]) -> list[int]:
+        common = {"platform": "discord", "workspace": "", "created_at": FakeClock()()}
+        for name in names:
+            row = {"id": name, "account": name, "name": name}
+            await tx.execute(insert(users).values(row | common))
+        return [len(name) for name in names]
+
+    async with Tasks() as tasks:
+        yield GroupWriter(
+            database=database, tasks=tasks, name="users", store=store, patience_seconds=0
+        )
+
+
+async def write(writer: GroupWriter[str, int], *names: str) -> list[int | BaseException]:
+    """Write all at once, and return what each caller has."""
+    written = map(writer.write, names)
+    return await asyncio.gather(*written, return_exceptions=True)  # noqa: TID251
+
+
+async def stored(database: WatchedDatabase) -> set[str]:
+    async with database.snapshot() as tx:
+        return set(await tx.scalars(select(users.c.id)))
+
+
+async def test_what_is_written_at_once_shares_transactions_and_each_caller_has_its_result(
+    writer: GroupWriter[str, int], database: WatchedDatabase
+) -> None:
+    names = ["a" * length for length in range(1, 21)]
+
+    assert await write(writer, *names) == [*range(1, 21)]
+
+    assert await stored(database) == set(names)
+    assert database.transactions <= 2
+
+
+async def test_an_item_that_the_database_refuses_fails_alone(
+    writer: GroupWriter[str, int], database: WatchedDatabase
+) -> None:
+    first, again, other = await write(writer, "ann", "ann", "bob")
+
+    assert (first, other) == (3, 3)
+    assert isinstance(again, IntegrityError)
+    assert await stored(database) == {"ann", "bob"}
+
+
+async def test_all_of_a_group_fail_while_the_database_is_unreachable(
+    writer: GroupWriter[str, int], database: WatchedDatabase
+) -> None:
+    database.fail_next(DatabaseUnreachableError("down"), when="commit")
+
+    failed = await write(writer, "ann", "bob")
+
+    assert [type(each) for each in failed] == [DatabaseUnreachableError] * 2
+    assert await writer.write("eve") == 3
+    assert await stored(database) == {"eve"}
