@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from bench import cpu, idle, memory, size, start, statements, times, upkeep, workers
+from bench import cpu, idle, memory, size, start, statements, takeover, times, upkeep, workers
 from bench.table import Row, Scale
 
 #: Each part is measured in a process of its own, so that none leaves its memory to the next.
@@ -17,6 +17,7 @@ PARTS: dict[str, Callable[[Scale], Awaitable[list[Row]]]] = {
     "size": size.rows,
     "idle": idle.rows,
     "workers": workers.rows,
+    "takeover": takeover.rows,
 }
 
 

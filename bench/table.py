@@ -24,6 +24,7 @@ class Scale:
         samples: How often each of the short times is measured.
         starts: How often the program is started.
         shared: Runs that several processes share.
+        kills: Processes that are killed, one after another.
         counted: Runs and messages whose statements are counted.
         settling: Seconds before an idle process is measured.
         idle: Seconds for which it is measured.
@@ -41,6 +42,7 @@ class Scale:
     samples: int
     starts: int
     shared: int
+    kills: int
     counted: int
     settling: float
     idle: float
@@ -59,6 +61,7 @@ FULL = Scale(
     samples=100,
     starts=7,
     shared=200,
+    kills=10,
     counted=20,
     settling=70,
     idle=30,

@@ -4,10 +4,11 @@ import re
 
 import pytest
 
-from bench import cpu, idle, memory, statements, times, upkeep, workers
+from bench import cpu, idle, memory, statements, takeover, times, upkeep, workers
 from bench.__main__ import chosen_parts
 from bench.beside import Load
 from bench.parts import PARTS
+from bench.stage import open_server
 from bench.table import Row, Scale, rendered
 
 TINY = Scale(
@@ -21,6 +22,7 @@ TINY = Scale(
     samples=2,
     starts=1,
     shared=4,
+    kills=1,
     counted=2,
     settling=0.1,
     idle=0.1,
@@ -71,3 +73,15 @@ def test_the_table_holds_every_row() -> None:
 
     assert "| speed" in table
     assert "others: 2" in table
+
+
+@pytest.mark.long
+@pytest.mark.timeout(180)
+async def test_runs_of_a_killed_process_are_taken_by_others(postgres_url: str) -> None:
+    async with open_server() as server:
+        await server.latency(takeover.LATENCY_SECONDS)
+
+        found = await takeover.measure(server, postgres_url, 1, settling=5)
+
+    assert found
+    assert all(seconds > 0 for seconds in found)
