@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from bot.events import RunAdmitted
 from bot.tasks import Tasks
@@ -64,7 +64,9 @@ class Engine:
         self._at_once = at_once
         self._notifications: Notifications | None = None
         self._draining = False
-        self._due = asyncio.Event()
+        #: The kinds of work of which there may be some to take.
+        self._due: set[Kind] = set()
+        self._wake = asyncio.Event()
         self._active: dict[str, Kind] = {}
         #: Work that this process has, but that was not active at the last check.
         self._idle: set[tuple[Kind, str]] = set()
@@ -73,7 +75,7 @@ class Engine:
     async def opened(self) -> AsyncIterator[Self]:
         """Take work until the block ends."""
         async with (
-            Notifications.open(self._database, self._due.set) as self._notifications,
+            Notifications.open(self._database, self._look_for) as self._notifications,
             Tasks() as own,
         ):
             own.start(self._take_due(), name="take work", fresh_context=True)
@@ -98,10 +100,10 @@ class Engine:
             task = self._tasks.start(attempt, name=f"{kind} {work_id}", fresh_context=True)
             task.add_done_callback(lambda _: self._active.pop(work_id, None))
 
-    def offer(self) -> None:
-        """Notify all processes that there is work to take."""
+    def offer(self, kind: Kind | Literal[""] = "") -> None:
+        """Notify all processes that there is work of a kind to take; of any kind by default."""
         if self._notifications is not None:
-            self._notifications.send()
+            self._notifications.send(kind)
 
     def on_run_admitted(self, event: RunAdmitted) -> None:
         """Start a background run, or let one of several processes take it.
@@ -113,41 +115,44 @@ class Engine:
         if self._database.is_sqlite:
             self.start("run", event.run_id)
         else:
-            self.offer()
+            self.offer("run")
 
     async def _give_back(self, kind: Kind, work_id: str) -> None:
         write = partial(self._database.write, work.give_back, kind, work_id, self.worker_id)
         await patiently(write)
-        self.offer()
+        self.offer(kind)
 
     # -- taking ----------------------------------------------------------------------------------
+
+    def _look_for(self, subject: str = "") -> None:
+        """Look soon for work of the kind that a notification names; of any kind by default."""
+        self._due.update(kind for kind in self._kinds if subject in {"", kind})
+        self._wake.set()
 
     async def _take_due(self) -> None:
         """Take work whenever there may be some."""
         while True:
-            await self._due.wait()
-            self._due.clear()
+            await self._wake.wait()
+            self._wake.clear()
             try:
-                await self._take()
+                while self._due:
+                    await self._take(self._due.pop())
             except Exception as error:
                 # The regular check for abandoned work repeats it.
                 if not is_connection_trouble(error):
                     log.exception("Work could not be taken; it is tried again")
 
-    async def _take(self) -> None:
-        for kind in self._kinds:
-            more = not self._draining
-            while more:
-                had = sum(each == kind for each in self._active.values())
-                limit = min(TAKEN_AT_ONCE, self._at_once - had)
-                taken = await self._taken(kind, limit) if limit > 0 else []
-                for work_id in taken:
-                    self.start(kind, work_id)
-                more = len(taken) == TAKEN_AT_ONCE
-
-    async def _taken(self, kind: Kind, limit: int) -> list[str]:
-        take = partial(work.take, limit=limit)
-        return await self._database.write(take, kind, self.worker_id, self.platforms)
+    async def _take(self, kind: Kind) -> None:
+        more = not self._draining
+        while more:
+            had = sum(each == kind for each in self._active.values())
+            taken: list[str] = []
+            if (limit := min(TAKEN_AT_ONCE, self._at_once - had)) > 0:
+                take = partial(work.take, limit=limit)
+                taken = await self._database.write(take, kind, self.worker_id, self.platforms)
+            for work_id in taken:
+                self.start(kind, work_id)
+            more = len(taken) == TAKEN_AT_ONCE
 
     # -- watching --------------------------------------------------------------------------------
 
@@ -157,7 +162,7 @@ class Engine:
         Such work is one whose end could not be stored. It is started at the second check in a row
         that finds it, since it may just be ending.
         """
-        self._due.set()
+        self._look_for()
         idle = {
             each
             for each in await self._database.read(work.of_worker, self.worker_id)

@@ -32,17 +32,22 @@ class Notifications:
     receiver is called in any case.
     """
 
-    def __init__(self, listener: AsyncEngine | None, receive: Callable[[], None]) -> None:
+    def __init__(self, listener: AsyncEngine | None, receive: Callable[[str], None]) -> None:
         self._listener = listener
         self._receive = receive
-        self._due = False
+        self._due: set[str] = set()
         self._wake = asyncio.Event()
         self._driver: Connection | None = None
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, database: Database, receive: Callable[[], None]) -> AsyncIterator[Self]:
-        """Listen until the block ends, and call `receive` at each notification."""
+    async def open(cls, database: Database, receive: Callable[[str], None]) -> AsyncIterator[Self]:
+        """Listen until the block ends.
+
+        Args:
+            database: The database.
+            receive: Called with the subject of each notification; with an empty one once connected.
+        """
         opened = cls(database.listener, receive)
         if opened._listener is None:
             yield opened
@@ -50,17 +55,17 @@ class Notifications:
         async with Tasks() as tasks:
             tasks.start(opened._listen(opened._listener), name="listen to other processes")
             yield opened
-            if opened._due and opened._driver is not None:
+            if opened._driver is not None:
                 with suppress(TimeoutError, *_LOST):
                     async with asyncio.timeout(LAST_SECONDS):
-                        await opened._driver.execute(f"NOTIFY {CHANNEL}")
+                        await opened._send_due(opened._driver)
 
-    def send(self) -> None:
+    def send(self, subject: str) -> None:
         """Notify all processes, as soon as the connection is there."""
         if self._listener is None:
-            self._receive()
+            self._receive(subject)
             return
-        self._due = True
+        self._due.add(subject)
         self._wake.set()
 
     async def _listen(self, listener: AsyncEngine) -> None:
@@ -71,13 +76,13 @@ class Notifications:
                     driver = (await connection.get_raw_connection()).driver_connection
                     assert driver is not None
                     driver.add_termination_listener(lambda _: self._wake.set())
-                    await driver.add_listener(CHANNEL, lambda *_: self._receive())
-                    self._receive()
+                    await driver.add_listener(CHANNEL, lambda *given: self._receive(given[-1]))
+                    self._receive("")
                     pause, self._driver = FIRST_PAUSE_SECONDS, driver
                     await self._send_while_open(driver)
             except _LOST as error:
                 log.debug("Notifications of other processes: %s", type(error).__name__)
-                self._due = True
+                self._due.add("")
             finally:
                 self._driver = None
             await asyncio.sleep(pause)
@@ -85,8 +90,10 @@ class Notifications:
 
     async def _send_while_open(self, driver: Connection) -> None:
         while not driver.is_closed():
-            if self._due:
-                self._due = False
-                await driver.execute(f"NOTIFY {CHANNEL}")
+            await self._send_due(driver)
             await self._wake.wait()
             self._wake.clear()
+
+    async def _send_due(self, driver: Connection) -> None:
+        while self._due:
+            await driver.execute("SELECT pg_notify($1, $2)", CHANNEL, self._due.pop())

@@ -24,7 +24,7 @@ class FakeEngine(Engine):
     def start(self, kind: Kind, work_id: str) -> None:
         self.started.append((kind, work_id))
 
-    def offer(self) -> None:
+    def offer(self, kind: str = "") -> None:
         pass
 
     async def take_over(self, tx: Transaction, alive: Sequence[str]) -> int:
