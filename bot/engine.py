@@ -124,8 +124,8 @@ class Engine:
 
     # -- taking ----------------------------------------------------------------------------------
 
-    def _look_for(self, subject: str = "") -> None:
-        """Look soon for work of the kind that a notification names; of any kind by default."""
+    def _look_for(self, subject: str) -> None:
+        """Look soon for work of the kind that a notification names; of any kind without a name."""
         self._due.update(kind for kind in self._kinds if subject in {"", kind})
         self._wake.set()
 
@@ -162,12 +162,10 @@ class Engine:
         Such work is one whose end could not be stored. It is started at the second check in a row
         that finds it, since it may just be ending.
         """
-        self._look_for()
-        idle = {
-            each
-            for each in await self._database.read(work.of_worker, self.worker_id)
-            if each[1] not in self._active
-        }
+        mine, free = await self._database.read(work.of_worker, self.worker_id)
+        for kind in free:
+            self._look_for(kind)
+        idle = {each for each in mine if each[1] not in self._active}
         left, self._idle = idle & self._idle, idle
         for kind, work_id in left:
             log.info("The %s %s is started again", kind, work_id)

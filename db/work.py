@@ -82,11 +82,21 @@ async def give_back(tx: Transaction, kind: Kind, work_id: str, worker_id: str) -
     await change(tx, table, *_UNDER_WAY[kind], *mine, worker_id="")
 
 
-async def of_worker(tx: Transaction, worker_id: str) -> list[tuple[Kind, str]]:
-    """Return the kind and the id of each piece of work that a process has."""
-    found: list[tuple[Kind, str]] = []
+async def of_worker(tx: Transaction, worker_id: str) -> tuple[set[tuple[Kind, str]], set[Kind]]:
+    """Return the work that a process has, and the kinds of which no process has a piece.
+
+    Returns:
+        The kind and the id of each piece; and the kinds of work that can be taken.
+    """
+    mine: set[tuple[Kind, str]] = set()
+    free: set[Kind] = set()
     for kind in KINDS:
         table = _TABLES[kind]
-        mine = select(table.c.id).where(*_UNDER_WAY[kind], table.c.worker_id == worker_id)
-        found += [(kind, work_id) for work_id in await tx.scalars(mine)]
-    return found
+        whose = table.c.worker_id.in_(["", worker_id])
+        query = select(table.c.id, table.c.worker_id).where(*_UNDER_WAY[kind], whose)
+        for row in await tx.execute(query):
+            if row.worker_id:
+                mine.add((kind, row.id))
+            else:
+                free.add(kind)
+    return mine, free

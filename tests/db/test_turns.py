@@ -351,7 +351,7 @@ async def test_what_waits_and_what_is_under_way_can_be_found(
 
     async with database.transaction() as tx:
         assert await turns.waiting_conversations(tx) == [(idle, bob.platform)]
-        assert await work.of_worker(tx, "w") == [("turn", running)]
+        assert await work.of_worker(tx, "w") == ({("turn", running)}, set())
         await turns.keep_reply(tx, running, "reply-1")
 
     assert (await read(database, running)).reply_message_id == "reply-1"
