@@ -129,6 +129,15 @@ async def alive(tx: Transaction, within: timedelta) -> list[str]:
     return list(await tx.scalars(query))
 
 
+async def died_lately(tx: Transaction, silent_for: timedelta, within: timedelta) -> bool:
+    """Return True if a process has become silent for this long, within this time before now."""
+    died = workers.c.heartbeat_at.between(
+        time_of(tx, ago=silent_for + within), time_of(tx, ago=silent_for)
+    )
+    query = select(workers.c.id).where(died, workers.c.stopped_at.is_(None)).limit(1)
+    return await tx.scalar(query) is not None
+
+
 async def last_seen(tx: Transaction) -> dict[str, datetime]:
     """Return the time of the last heartbeat of each known process."""
     rows = await tx.execute(select(workers.c.id, workers.c.heartbeat_at))

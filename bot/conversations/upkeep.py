@@ -135,6 +135,7 @@ class Upkeep:
         async with asyncio.TaskGroup() as group:
             for seconds, duty in (
                 (BEAT_SECONDS, self.beat),
+                (BEAT_SECONDS, self.notice_deaths),
                 (POLL_SECONDS, self.poll),
                 (POLL_SECONDS, self.interrupt_silent),
                 (SWEEP_SECONDS, self.recover),
@@ -249,6 +250,14 @@ class Upkeep:
         for kind, active in (("run", self.active), ("turn", self.turns)):
             for work_id in active.interrupt_silent():
                 log.warning("The %s %s is interrupted: no event for too long", kind, work_id)
+
+    async def notice_deaths(self) -> None:
+        """Take over at once from a process that has just become silent for too long."""
+        lately = timedelta(seconds=SWEEP_SECONDS)
+        if not self.database.is_sqlite and await self.database.read(
+            workers.died_lately, DEAD_AFTER, lately
+        ):
+            await self.take_over()
 
     # -- taking over, delivering -----------------------------------------------------------------
 

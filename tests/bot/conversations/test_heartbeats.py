@@ -120,6 +120,25 @@ async def test_a_clock_that_is_wrong_declares_nobody_dead(
         assert taken_for_alive(right) == [{"wrong", "right"}]
 
 
+@pytest.mark.processes
+@pytest.mark.parametrize(("silent", "taken"), [(9, False), (11, True), (60, False)])
+async def test_a_death_is_noticed_between_two_sweeps_and_once(
+    postgres_url: str, silent: int, taken: bool
+) -> None:
+    watch = Stopwatch()
+    async with Database.open(DatabaseSettings(url=postgres_url)) as database:
+        duties = upkeep(database, "me", now=utc_now, monotonic=watch)
+        other = upkeep(database, "other", now=utc_now, monotonic=watch)
+        for each in (duties, other):
+            await each.enter()
+        await beat_for(duties, watch, other, seconds=12)
+        await grow_silent(database, "other", seconds=silent)
+
+        await duties.notice_deaths()
+
+        assert taken_for_alive(duties) == ([{"me"}] if taken else [])
+
+
 async def test_a_process_whose_connections_are_all_in_use_still_sends_its_heartbeat(
     postgres_url: str,
 ) -> None:
