@@ -6,8 +6,9 @@ import os
 import stat
 import sysconfig
 import tarfile
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
@@ -146,14 +147,29 @@ def test_a_file_or_folder_that_a_user_replaces_by_a_link_meanwhile_leads_nowhere
     assert found.skipped == 1
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all files")
-def test_what_the_account_may_not_read_is_counted(tmp_path: Path) -> None:
-    (tmp_path / "closed").mkdir(mode=0)
-    (tmp_path / "mine.txt").touch(mode=0)
-    os.mkfifo(tmp_path / "pipe")
-    with tarfile.open(fileobj=io.BytesIO(), mode="w") as archive:
-        found = _add_folder(archive, PurePosixPath("files"), tmp_path, best_opener())
-    (tmp_path / "closed").chmod(0o700)
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """Work as an account that may not read all files, as root may."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+def test_what_the_account_may_not_read_is_counted() -> None:
+    # Not below the folder of the tests, which other accounts may not enter.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "closed").mkdir(mode=0)
+        (folder / "mine.txt").touch(mode=0)
+        os.mkfifo(folder / "pipe")
+        with tarfile.open(fileobj=io.BytesIO(), mode="w") as archive, without_rights():
+            found = _add_folder(archive, PurePosixPath("files"), folder, best_opener())
+        (folder / "closed").chmod(0o700)
 
     assert found == Contents(files=0, skipped=3)
 

@@ -78,6 +78,8 @@ async def test_a_quarter_of_an_hour_later_a_mention_is_needed(
         talk = await met(chat)
         await chat.write("dave", talk, "How many hens?", mention=True)
         await chat.reads(talk, "Three.")
+        # While a turn is at work, what its user writes belongs to it.
+        await chat.stored("Three.")
         then = chat.running.upkeep.now() - timedelta(minutes=minutes)
         await change(chat.running, tables.turns, created_at=then)
         await chat.write("dave", talk, "Only three.")
