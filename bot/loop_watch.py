@@ -56,7 +56,7 @@ class LoopWatch(selectors.DefaultSelector):
         #: When the loop began to work; `None` while it waits.
         self._woke: float | None = None
         self._seen: tuple[float, str] | None = None
-        self._stirred = threading.Event()
+        self._active = threading.Event()
         self._level = logging.DEBUG
         self._since = clock()
         self._longest = self._before = LoopBlock()
@@ -70,8 +70,8 @@ class LoopWatch(selectors.DefaultSelector):
             self._woke = None
         found = super().select(timeout)
         self._woke = self._clock()
-        if not self._stirred.is_set():
-            self._stirred.set()
+        if not self._active.is_set():
+            self._active.set()
         return found
 
     def started(self, level: int) -> None:
@@ -100,8 +100,8 @@ class LoopWatch(selectors.DefaultSelector):
             self.look()
             if self._woke is None:
                 # A wake-up in between is missed until the next one.
-                self._stirred.clear()
-                self._stirred.wait()
+                self._active.clear()
+                self._active.wait()
 
     def _note(self, seconds: float, woke: float) -> None:
         self._turn(woke + seconds)

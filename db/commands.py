@@ -70,15 +70,16 @@ async def take_over(
         under_way: The commands that it is executing; the set changes while this runs.
         platforms: The platforms on which it can answer.
     """
-    mine = await tx.scalars(select(commands.c.id).where(commands.c.worker_id == me))
+    whose = commands.c.worker_id.not_in([each for each in alive if each != me])
+    here = commands.c.channel.in_(platforms)
+    found = await tx.scalars(select(commands.c.id).where(whose, here))
     # Compared after the read: a command stored before the read is in `under_way` by now.
-    lost = [command_id for command_id in mine if command_id not in under_way]
+    lost = [command_id for command_id in found if command_id not in under_way]
+    if not lost:
+        return []
     claimed = await tx.scalars(
         update(commands)
-        .where(
-            commands.c.worker_id.not_in(alive) | commands.c.id.in_(lost),
-            commands.c.channel.in_(platforms),
-        )
+        .where(whose, here, commands.c.id.in_(lost))
         .values(worker_id=me, attempt=commands.c.attempt + 1)
         .returning(commands.c.id)
     )

@@ -292,10 +292,13 @@ async def recover(
         under_way: The keys that it is sending; the set changes while this runs.
     """
     sending = outbox.c.status == "sending"
-    mine = await tx.scalars(select(outbox.c.key).where(sending, outbox.c.worker_id == me))
+    whose = outbox.c.worker_id.not_in([each for each in alive if each != me])
+    found = await tx.scalars(select(outbox.c.key).where(sending, whose))
     # Compared after the read: an item claimed before the read is in `under_way` by now.
-    forgotten = [key for key in mine if key not in under_way]
-    stuck = (sending, outbox.c.worker_id.not_in(alive) | outbox.c.key.in_(forgotten))
+    lost = [key for key in found if key not in under_way]
+    if not lost:
+        return 0
+    stuck = (sending, whose, outbox.c.key.in_(lost))
     error = "The process ended while it was sending this; it may have arrived."
     repeated = outbox.c.maybe_repeated.is_(True)
     await change(tx, outbox, *stuck, repeated, status="blocked", last_error=error)

@@ -56,7 +56,7 @@ class Fires:
         now = self.now()
         async with self.database.snapshot() as tx:
             due = await schedules.due(tx, self.platforms, now)
-            paused = await pauses.listed(tx)
+            paused = await pauses.listed(tx) if due else []
             left = await schedules.left_behind(tx, self.platforms, now - OVERDUE)
             ended = await schedules.ended(tx)
         for schedule in due:
