@@ -79,7 +79,10 @@ class Notifications:
                     await driver.add_listener(CHANNEL, lambda *given: self._receive(given[-1]))
                     self._receive("")
                     pause, self._driver = FIRST_PAUSE_SECONDS, driver
-                    await self._send_while_open(driver)
+                    while not driver.is_closed():
+                        await self._send_due(driver)
+                        await self._wake.wait()
+                        self._wake.clear()
             except _LOST as error:
                 log.debug("Notifications of other processes: %s", type(error).__name__)
                 self._due.add("")
@@ -87,12 +90,6 @@ class Notifications:
                 self._driver = None
             await asyncio.sleep(pause)
             pause = min(LONGEST_PAUSE_SECONDS, pause * 2)
-
-    async def _send_while_open(self, driver: Connection) -> None:
-        while not driver.is_closed():
-            await self._send_due(driver)
-            await self._wake.wait()
-            self._wake.clear()
 
     async def _send_due(self, driver: Connection) -> None:
         while self._due:

@@ -142,11 +142,6 @@ class PersonalData:
                 await asyncio.sleep(0)
         return found
 
-    async def _others_sent(self, file_id: str, user: Identity) -> bool:
-        """Return True if another user has sent the same file to its place."""
-        async with self.database.snapshot() as tx:
-            return await stored_files.sent_again(tx, file_id, author=user.key)
-
     async def _content(self, file_id: str) -> bytes | None:
         return (await self.database.read(stored_files.contents_of, [file_id])).get(file_id)
 
@@ -185,7 +180,9 @@ class PersonalData:
         await self.refuse_held(user)
         await self._stop_work(user)
         for each in await self._sent_files(user):
-            if each.place is None or await self._others_sent(each.id, user):
+            if each.place is None or await self.database.read(
+                stored_files.sent_again, each.id, author=user.key
+            ):
                 continue
             if (content := await self._content(each.id)) is not None:
                 for store in self.stores:

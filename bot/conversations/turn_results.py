@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from bot.agent.context import shorten
 from bot.agent.journal import entries_of
-from bot.agent.messages import Answer, Message, ToolCall, ToolResult, ToolResults
+from bot.agent.messages import Answer, Message, ToolResult, ToolResults
 from bot.agent.protocols import AnswerEntry
 from bot.agent.tool_search import meant
 from bot.values import Json
@@ -57,7 +57,8 @@ def for_place(made: Sequence[Message], shown: Mapping[str, Tool]) -> list[Messag
         for message in made
         if isinstance(message, Answer)
         for call in message.calls
-        if not _is_of_place(meant(call), shown)
+        if (tool := shown.get(meant(call).name)) is None
+        or tool.read_by(meant(call).arguments) is not Audience.PLACE
     }
     kept: list[Message] = []
     for message in made:
@@ -74,8 +75,3 @@ def for_place(made: Sequence[Message], shown: Mapping[str, Tool]) -> list[Messag
             )
             kept.append(replace(message, results=tuple(results)))
     return kept
-
-
-def _is_of_place(call: ToolCall, tools: Mapping[str, Tool]) -> bool:
-    tool = tools.get(call.name)
-    return tool is not None and tool.read_by(call.arguments) is Audience.PLACE

@@ -135,7 +135,11 @@ class Runner:
         except asyncio.CancelledError:
             stopped = active.reason is CancelReason.STOPPED
             if active.reason is CancelReason.DRAINING:
-                await self._shielded(self._release(run, progress.usage))
+                # No step holds the cost of an interrupted request.
+                usage = progress.usage
+                known = run_columns(usage) if usage.total > run.tokens else None
+                release = partial(run_claims.release, run_id=run.id, attempt=run.attempt)
+                await self._shielded(self.database.write(release, now=self.now(), counts=known))
             if not stopped and (active.reason is not None or run.mode != "sync"):
                 raise  # another process resumes the run
             error = "" if stopped else "The turn that waited for it was ended."
@@ -255,11 +259,6 @@ class Runner:
             return _outcome(result, progress, clock)
 
     # -- the end ---------------------------------------------------------------------------------
-
-    async def _release(self, run: Run, usage: Usage) -> None:
-        """Release a run and store its cost; no step holds the cost of an interrupted request."""
-        known = run_columns(usage) if usage.total > run.tokens else None
-        await self.database.write(run_claims.release, run.id, run.attempt, self.now(), known)
 
     async def _end(self, run: Run, outcome: Outcome) -> None:
         try:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +54,13 @@ def read_servers(file: str, environ: Mapping[str, str]) -> FileServers:
         raise ValueError(f"{file} is nested too deeply") from None
     known = document if isinstance(document, dict) else {}
     found = next((known[key] for key in _KEYS if key in known), None)
-    if found is None and known and all(map(_is_server, known.values())):
+    if (
+        found is None
+        and known
+        and all(
+            isinstance(each, dict) and {"command", "url"} & set(each) for each in known.values()
+        )
+    ):
         # Plugins of Claude Code have the servers without a key around them.
         found = known
     if not isinstance(found, dict) or too_deep(document, DEEPEST):
@@ -78,12 +84,10 @@ def read_servers(file: str, environ: Mapping[str, str]) -> FileServers:
         written[name] = _settings(where, entry)
         servers[name] = dict(written[name]) if is_off else _settings(where, expanded)
         servers[name] |= {"enabled": not is_off, "review_first": True}
-        remarks += _remarks(where, entry)
+        remarks += [
+            f"{where}: `{one_line(key, 40)}` is not used" for key in sorted(set(entry) - _KNOWN)
+        ]
     return FileServers(servers, remarks, written)
-
-
-def _is_server(entry: object) -> bool:
-    return isinstance(entry, dict) and bool({"command", "url"} & set(entry))
 
 
 def _text_of(path: Path) -> str:
@@ -133,11 +137,6 @@ def _settings(where: str, entry: Json) -> Json:
         if key in settings:
             settings[key] = {name: str(value) for name, value in settings[key].items()}
     return settings
-
-
-def _remarks(where: str, entry: Json) -> Iterator[str]:
-    for key in sorted(set(entry) - _KNOWN):
-        yield f"{where}: `{one_line(key, 40)}` is not used"
 
 
 def _line_of(text: str, problem: str) -> str:

@@ -181,7 +181,8 @@ class SignIns:
             stored, known = await self._read(user, server)
             if stored is None or known is None:
                 raise SignInNeededError
-            if self._ends_soon(known):
+            end = known.get("expires_at")
+            if end is not None and float(end) <= (self.now() + EARLY).timestamp():
                 known = await self._renewed(user, server, stored, known)
             await self._note_use(key)
             token: str = known["access_token"]
@@ -295,10 +296,6 @@ class SignIns:
             # The name denotes another server by now, which must not get the tokens of the first.
             known = None
         return stored, known
-
-    def _ends_soon(self, known: Json) -> bool:
-        end = known.get("expires_at")
-        return end is not None and float(end) <= (self.now() + EARLY).timestamp()
 
     async def _note_use(self, key: tuple[str, str]) -> None:
         now = self.now()

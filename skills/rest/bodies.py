@@ -117,7 +117,12 @@ def _whole_body(
         for name, key in reversed(media.items())
         if _SENDABLE.fullmatch(name)
     }
-    texts = [name for name, schema in whole.items() if _is_text(name, schema)]
+    texts = [
+        name
+        for name, schema in whole.items()
+        if (name.startswith(_TEXTUAL) or name.endswith(_FURTHER_TEXTS))
+        and not _is_file(schema, (), old=True)
+    ]
     if texts:
         made = FormField(media_types=(texts[0].replace("*", "plain"),))
         schema = {"type": "string", "description": f"A text of the type {made.media_types[0]}"}
@@ -128,12 +133,6 @@ def _whole_body(
         made = FormField(is_file=True, media_types=tuple(whole))
         return Body(kind=BodyKind.FILE, schema=schema, required=required, fields={WHOLE: made})
     return None
-
-
-def _is_text(media_type: str, schema: Json) -> bool:
-    """Return True if a body of this type is a text, and no file."""
-    textual = media_type.startswith(_TEXTUAL) or media_type.endswith(_FURTHER_TEXTS)
-    return textual and not _is_file(schema, (), old=True)
 
 
 def _content(kinds: Json, key: str) -> Json:

@@ -1,6 +1,6 @@
 """Describes the operations of a document that are left out, for admins (pure)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from bot.run_texts import counted
 from skills.rest.operations import Omission, OpenApiDocument
@@ -57,10 +57,7 @@ def logged(document: OpenApiDocument) -> Iterator[str]:
 
 
 def _sentence(omission: Omission) -> str:
-    names = _shortly(omission.names, omission.count)
-    return f"left out, {omission.reason}: {names}"
-
-
-def _shortly(names: Sequence[str], count: int) -> str:
-    more = count - len(names[:MOST_NAMED])
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more else "")
+    names = omission.names[:MOST_NAMED]
+    more = omission.count - len(names)
+    further = f" and {more:,} more" if more else ""
+    return f"left out, {omission.reason}: {', '.join(names)}{further}"

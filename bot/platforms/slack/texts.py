@@ -145,15 +145,14 @@ class CommandNames:
         if self == CommandNames():
             return content
         if isinstance(content, str):
-            return _COMMAND.sub(self._name, content)
+            return _COMMAND.sub(
+                lambda found: self.chat if found[1] == "retinue" else self.runs, content
+            )
         if isinstance(content, dict):
             return {key: self.shown(each) for key, each in content.items()}
         if isinstance(content, list | tuple):
             return [self.shown(each) for each in content]
         return content
-
-    def _name(self, found: re.Match[str]) -> str:
-        return self.chat if found[1] == "retinue" else self.runs
 
 
 # --- run cards ----------------------------------------------------------------------------------
