@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
-from sqlalchemy.exc import DBAPIError
-
 from bot.tasks import Tasks
 from db.database import Database, Transaction, is_connection_trouble, patiently
 
@@ -70,7 +68,7 @@ class GroupWriter(Generic[Item, Result]):
             self._move_to(group)
             if not isinstance(error, Exception):
                 raise
-            one_is_wrong = isinstance(error, DBAPIError) and not is_connection_trouble(error)
+            one_is_wrong = not is_connection_trouble(error)
             for item, written in group:
                 if one_is_wrong:
                     await self._write_alone(item, written)

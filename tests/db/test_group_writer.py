@@ -15,6 +15,9 @@ from db.tables import users
 from tests.fakes.clock import FakeClock
 from tests.fakes.watched_database import WatchedDatabase
 
+#: A name that the code which stores it refuses.
+WRONG = "wrong"
+
 
 @pytest.fixture
 async def database(database_settings: DatabaseSettings) -> AsyncIterator[WatchedDatabase]:
@@ -29,6 +32,8 @@ async def writer(database: WatchedDatabase) -> AsyncIterator[GroupWriter[str, in
     async def store(tx: Transaction, names: Sequence[str]) -> list[int]:
         common = {"platform": "discord", "workspace": "", "created_at": FakeClock()()}
         for name in names:
+            if name == WRONG:
+                raise ValueError(name)
             row = {"id": name, "account": name, "name": name}
             await tx.execute(insert(users).values(row | common))
         return [len(name) for name in names]
@@ -68,6 +73,16 @@ async def test_an_item_that_the_database_refuses_fails_alone(
 
     assert (first, other) == (3, 3)
     assert isinstance(again, IntegrityError)
+    assert await stored(database) == {"ann", "bob"}
+
+
+async def test_an_item_that_cannot_be_written_fails_alone(
+    writer: GroupWriter[str, int], database: WatchedDatabase
+) -> None:
+    first, wrong, other = await write(writer, "ann", WRONG, "bob")
+
+    assert (first, other) == (3, 3)
+    assert isinstance(wrong, ValueError)
     assert await stored(database) == {"ann", "bob"}
 
 
