@@ -143,8 +143,9 @@ class Engine:
                     log.exception("Work could not be taken; it is tried again")
 
     async def _take(self, kind: Kind) -> None:
-        more = not self._draining
-        while more:
+        more = True
+        # Drained work is given back: taking on would take the same work again, without end.
+        while more and not self._draining:
             had = sum(each == kind for each in self._active.values())
             taken: list[str] = []
             if (limit := min(TAKEN_AT_ONCE, self._at_once - had)) > 0:

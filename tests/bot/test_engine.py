@@ -1,7 +1,7 @@
 """The engine: which process starts a piece of work, and what it does with work that is left."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
@@ -15,6 +15,7 @@ from db.database import Database, DatabaseSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.outage import outage_of
 from tests.fakes.stored import Stored
+from tests.fakes.watched_database import WatchedDatabase
 
 
 @pytest.fixture
@@ -30,6 +31,7 @@ class Begun:
     def __init__(self) -> None:
         self.by: dict[str, list[str]] = {}
         self.may_end = asyncio.Event()
+        self.on_begin: Callable[[], None] = lambda: None
         self._changed = asyncio.Event()
 
     def opened(
@@ -38,6 +40,7 @@ class Begun:
         async def attempt(work_id: str) -> None:
             self.by.setdefault(name, []).append(work_id)
             self._changed.set()
+            self.on_begin()
             await self.may_end.wait()
 
         return Engine(
@@ -118,6 +121,24 @@ async def test_more_runs_than_are_taken_in_one_transaction_all_begin(
     async with begun.opened(database, tasks) as engine:
         engine.offer()
         assert sorted(await begun.wait_for(len(runs))) == sorted(run.id for run in runs)
+
+
+async def test_a_process_that_drains_while_it_takes_work_stops_taking(
+    database_settings: DatabaseSettings, clock: FakeClock, alice: Identity, tasks: Tasks
+) -> None:
+    async with WatchedDatabase.open(database_settings) as database:
+        stored = Stored(database, clock)
+        begun, more = Begun(), 3 * TAKEN_AT_ONCE
+        runs = [await stored.run(alice, status="accepted") for _ in range(more)]
+        async with begun.opened(database, tasks) as engine:
+            begun.on_begin = engine.drain
+            engine.offer()
+            await begun.wait_for(1)
+            before = database.transactions
+            for run in runs:
+                await stored.read_run(run.id)
+            # These reads, what is given back, and what was being taken.
+            assert database.transactions - before <= more + 2 * TAKEN_AT_ONCE
 
 
 async def test_work_of_another_platform_is_left_to_a_process_that_can_answer_there(
