@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Self
 
 from asyncpg import Connection
-from asyncpg.exceptions import PostgresError
+from asyncpg.exceptions import InterfaceError, PostgresError
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -21,7 +21,7 @@ CHANNEL = "retinue_work"
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 30.0
 #: Longest time in which the last notification is sent when the process ends.
 LAST_SECONDS = 1.0
-_LOST = (SQLAlchemyError, PostgresError, OSError)
+_LOST = (SQLAlchemyError, PostgresError, InterfaceError, OSError)
 
 
 class Notifications:
@@ -37,6 +37,8 @@ class Notifications:
         self._receive = receive
         self._due: set[str] = set()
         self._wake = asyncio.Event()
+        #: Held by the one sender that a connection can have at a time.
+        self._sending = asyncio.Lock()
         self._driver: Connection | None = None
 
     @classmethod
@@ -92,5 +94,6 @@ class Notifications:
             pause = min(LONGEST_PAUSE_SECONDS, pause * 2)
 
     async def _send_due(self, driver: Connection) -> None:
-        while self._due:
-            await driver.execute("SELECT pg_notify($1, $2)", CHANNEL, self._due.pop())
+        async with self._sending:
+            while self._due:
+                await driver.execute("SELECT pg_notify($1, $2)", CHANNEL, self._due.pop())
