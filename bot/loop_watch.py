@@ -78,6 +78,8 @@ class LoopWatch(selectors.DefaultSelector):
         """Forget the blocks of the start, and log further ones at this level."""
         self._level = level
         self._longest = self._before = LoopBlock()
+        # What led to this call belongs to the start.
+        self._woke = self._clock()
 
     @property
     def longest(self) -> LoopBlock:

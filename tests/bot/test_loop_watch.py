@@ -101,7 +101,10 @@ def test_blocks_of_the_start_are_neither_logged_nor_kept(
     async def work() -> LoopBlock | None:
         clock.now += 2
         await turned()
+        # It ends in the middle of a callback.
+        clock.now += 1
         started()
+        await turned()
         return longest_block()
 
     assert run_on(watch, work()) == LoopBlock()
