@@ -6,11 +6,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
+from sqlalchemy.exc import DBAPIError
+
 from bot.tasks import Tasks
 from db.database import Database, Transaction, is_connection_trouble, patiently
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class _RefusedError(Exception):
+    """The code that stores a group failed on an item; nothing is stored."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -68,7 +74,9 @@ class GroupWriter(Generic[Item, Result]):
             self._move_to(group)
             if not isinstance(error, Exception):
                 raise
-            one_is_wrong = not is_connection_trouble(error)
+            # After any other failure of a commit nobody knows if it took effect.
+            one_is_wrong = isinstance(error, DBAPIError | _RefusedError)
+            one_is_wrong = one_is_wrong and not is_connection_trouble(error)
             for item, written in group:
                 if one_is_wrong:
                     await self._write_alone(item, written)
@@ -85,7 +93,12 @@ class GroupWriter(Generic[Item, Result]):
         """Write the items of a group and those that wait."""
         async with self.database.transaction() as tx:
             self._move_to(group)
-            return await self.store(tx, [item for item, _ in group])
+            try:
+                return await self.store(tx, [item for item, _ in group])
+            except Exception as error:
+                if isinstance(error, DBAPIError) or is_connection_trouble(error):
+                    raise
+                raise _RefusedError from error
 
     def _move_to(self, group: "list[tuple[Item, asyncio.Future[Result]]]") -> None:
         group += self._waiting
