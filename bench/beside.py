@@ -16,7 +16,7 @@ from bot.values import Json
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How runs are started.
+    """A number of runs, and the way in which they are started.
 
     Attributes:
         count: Their number.

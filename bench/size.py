@@ -1,4 +1,4 @@
-"""What a message costs in a large database, compared with the same database when it was empty."""
+"""Measures the cost of a message in a large database beside the same database when empty."""
 
 import gc
 import time

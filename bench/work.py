@@ -7,10 +7,10 @@ PATIENCE_SECONDS = 180.0
 
 
 def meaning(word: str) -> str:
-    """Return what the tool answers."""
+    """Return the answer of the tool."""
     return f"“{word}” is a word of {len(word)} letters. " + "It is found in many sentences. " * 6
 
 
 def task(number: int) -> str:
-    """Return what a run is told to do."""
+    """Return the task of a run."""
     return f"Look up five words and report what they mean. This is task {number}."

@@ -36,7 +36,7 @@ class Tasks:
         Args:
             work: The work to run.
             name: Shown in logs and debuggers.
-            fresh_context: Whether to pass no context variables on (the engine reads them).
+            fresh_context: Whether to pass no context variables on (log lines show some).
         """
         context = contextvars.Context() if fresh_context else None
         task = asyncio.create_task(work, name=name, context=context)  # noqa: TID251

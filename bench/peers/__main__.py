@@ -67,14 +67,14 @@ PEERS = (Peer("langgraph"), Peer("pydantic-ai"), Peer("openai-agents"))
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command is to measure."""
+    """The measurements that the command makes."""
 
     peers: Sequence[Peer]
     load: Load
 
 
 def asked(arguments: Sequence[str]) -> Asked:
-    """Return what the arguments ask for."""
+    """Return the measurements that the arguments name."""
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     parser.add_argument("--runs", type=int, default=100, help="runs at once (100)")
     parser.add_argument("--times", type=int, default=5, help="repetitions (5)")

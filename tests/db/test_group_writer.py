@@ -1,4 +1,4 @@
-"""What concurrent callers write shares a transaction, and fails alone."""
+"""Items of concurrent callers share a transaction, and each fails alone."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
