@@ -34,7 +34,6 @@ class RunAdmitted(Event):
 
     run_id: str
     mode: str
-    platform: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -207,7 +207,7 @@ def _columns(run: Run, outcome: Outcome, text: str) -> Json:
 
 def admitted(run: Run) -> RunAdmitted:
     """Return the event for a run that got a slot."""
-    return RunAdmitted(run_id=run.id, mode=run.mode, platform=run.place.platform)
+    return RunAdmitted(run_id=run.id, mode=run.mode)
 
 
 async def wrap(run: Run, status: RunStatus, text: str) -> str:

@@ -62,7 +62,7 @@ class Begun:
 
 
 def admitted(run_id: str) -> RunAdmitted:
-    return RunAdmitted(run_id=run_id, mode="async", platform="discord")
+    return RunAdmitted(run_id=run_id, mode="async")
 
 
 async def test_a_run_that_is_admitted_begins_at_once_in_one_process(
@@ -87,7 +87,7 @@ async def test_a_delegated_run_is_left_to_the_turn_that_waits_for_it(
     delegated = await stored.run(alice, status="accepted", mode="sync")
     run = await stored.run(alice, status="accepted")
     async with begun.opened(database, tasks) as engine:
-        engine.on_run_admitted(RunAdmitted(run_id=delegated.id, mode="sync", platform="discord"))
+        engine.on_run_admitted(RunAdmitted(run_id=delegated.id, mode="sync"))
         engine.offer()
 
         assert await begun.wait_for(1) == [run.id]
