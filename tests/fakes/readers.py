@@ -28,7 +28,8 @@ _DISCORD_PINGS = re.compile(
 )
 _SLACK_PINGS = re.compile(rf"@(?=everyone|here|channel){_MAIL}\w+", re.IGNORECASE)
 _PATHS = re.compile(r"(?<=https://)([^\s/]+)/\S*", re.IGNORECASE)
-_HOSTS = re.compile(r"//([^\s/]*)|((?:[\w-]*[^\W_][\w-]*\.)+[a-z]{2,})", re.IGNORECASE)
+#: `1.aa.1` is a version.
+_HOSTS = re.compile(r"//([^\s/]*)|((?:[\w-]*[^\W_][\w-]*\.)+[a-z]{2,})(?!\.\d)", re.IGNORECASE)
 
 
 def discord_finds(text: str, what: str) -> list[str]:

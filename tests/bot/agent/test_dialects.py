@@ -268,6 +268,7 @@ def test_text_that_grows_keeps_its_beginning_on_slack() -> None:
 
 @given(st.text(alphabet="`~<>[]()*_|\\@:/ \nahttpsevi.xmlr1#-", max_size=80))
 @example("[_.aa")
+@example("[1.aa.1")
 @example("`\n``[`1`")
 @settings(max_examples=500, deadline=None)
 def test_no_punctuation_pings_or_misleads(text: str) -> None:
