@@ -355,10 +355,13 @@ class EventBus:
 def log_event(event: RunEvent) -> None:
     """Log an event of a run, except events that carry words of users and are logged elsewhere.
 
-    The payload becomes plain fields of the line, without empty ones.
+    A change of status that `RunStarted` or `RunEnded` follows is not logged, since their lines tell
+    it. The payload becomes plain fields of the line, without empty ones.
     """
     level = logging.INFO if event.severity is Severity.LOW else logging.WARNING
     logged_elsewhere = isinstance(event, SubAgentEvent) or event.name == "subagent.progress"
+    if isinstance(event, RunStatusChanged):
+        logged_elsewhere = event.old is RunStatus.ACCEPTED or event.new.final
     if logged_elsewhere or not log.isEnabledFor(level):
         return
     fields: dict[str, Any] = {"severity": str(event.severity)}

@@ -34,9 +34,9 @@ def bound(**values: str) -> AbstractContextManager[None]:
 
 
 def _clean(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    for key, value in event.items():
+    for key, value in masked(event).items():
         # A traceback has several lines; in any other value a line could forge an entry.
-        event[key] = escaped(masked(value), _CONTROLS if key == "exception" else _LINES_TOO)
+        event[key] = escaped(value, _CONTROLS if key == "exception" else _LINES_TOO)
     return event
 
 

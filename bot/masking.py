@@ -8,7 +8,7 @@ import base64
 import binascii
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -229,11 +229,29 @@ def without_keys(text: str) -> str:
 
 def masked(value: Any) -> Any:
     """Return a document of texts, lists and mappings with the secrets in its texts masked."""
+    # One search for all texts; no format contains a control character, nor begins or ends by one.
+    whole = "\0".join(_texts(value))
+    return value if without_secrets(whole) == whole else _masked(value)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for item in value.values():
+                yield from _texts(item)
+        case list() | tuple():
+            for item in value:
+                yield from _texts(item)
+
+
+def _masked(value: Any) -> Any:
     match value:
         case str():
             return without_secrets(value)
         case dict():
-            return {key: masked(item) for key, item in value.items()}
+            return {key: _masked(item) for key, item in value.items()}
         case list() | tuple():
-            return [masked(item) for item in value]
+            return [_masked(item) for item in value]
     return value

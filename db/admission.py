@@ -31,7 +31,7 @@ from bot.values import (
 )
 from db import pauses as pause_rules
 from db.database import Transaction
-from db.rows import PLACE, change
+from db.rows import PLACE, change, one_of
 from db.runs import COLUMNS, NEW_RUNS, RUNS, NewRun, Run
 from db.tables import pauses, run_messages, run_questions, users
 from db.tables import subagent_runs as runs
@@ -41,7 +41,7 @@ MOST_RUNNING = "most_running"
 
 # Statements of the hot path are built once: building one costs more than running it.
 _MINE = runs.c.user_id == bindparam("b_user")
-_HOLDS = runs.c.status.in_(HOLDING_A_SLOT)
+_HOLDS = one_of(runs.c.status, HOLDING_A_SLOT)
 _WAITS = runs.c.status == "queued"
 _GOING_ON = (
     select(
@@ -49,7 +49,7 @@ _GOING_ON = (
         func.count(case((and_(_MINE, _WAITS), 1))).label("queued"),
         func.count(case((_HOLDS, 1))).label("running_global"),
     )
-    .where(runs.c.status.in_(UNFINISHED))
+    .where(one_of(runs.c.status, UNFINISHED))
     .subquery()
 )
 _IN_WINDOW = (
@@ -65,7 +65,7 @@ _SAME = (
 #: An unfinished run that the same turn requested with the same task. Two delegated tasks are
 #: executed by two callers: they are never one run.
 _IDENTICAL = select(runs.c.id).where(
-    runs.c.status.in_(UNFINISHED),
+    one_of(runs.c.status, UNFINISHED),
     # Written out, so that the partial index is used.
     runs.c.batch_id != literal_column("''"),
     runs.c.mode == literal_column("'async'"),
@@ -88,7 +88,7 @@ _NEXT_NUMBER = (
 _NEXT_NUMBER_ADMITTED = _NEXT_NUMBER.values(last_admitted_at=bindparam("b_now"))
 _INSERT = insert(runs).returning(*COLUMNS)
 #: Runs that wait only for a slot: their user has answered.
-_READY = runs.c.status.in_(WAITING) & runs.c.ready_at.is_not(None)
+_READY = one_of(runs.c.status, WAITING) & runs.c.ready_at.is_not(None)
 _CANDIDATES = (
     select(
         runs.c.id,

@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, func, literal_column, select
 
 from bot.values import UNFINISHED
 from db.database import Transaction
-from db.rows import change
+from db.rows import change, one_of
 from db.runs import RUNS, Run
 from db.tables import outbox, turns
 from db.tables import subagent_runs as runs
@@ -49,7 +49,7 @@ async def plan(tx: Transaction, batch_id: str, now: datetime, *, together: bool)
         runs.c.batch_id != _NONE,
         runs.c.mode == "async",
         runs.c.announce == "result",
-        runs.c.status.in_(UNFINISHED),
+        one_of(runs.c.status, UNFINISHED),
     )
     first_message = len(waiting) == len(rows)
     waits = together and first_message and await tx.scalar(open_runs.limit(1)) is not None
@@ -77,5 +77,5 @@ async def in_batch(tx: Transaction, run: Run) -> list[Run]:
 async def unfinished(tx: Transaction, run: Run) -> int:
     """Return the number of unfinished runs in a run's batch that are announced together."""
     batch = (runs.c.batch_id == run.batch_id, runs.c.announce == "summary", runs.c.mode == "async")
-    query = select(func.count()).where(*batch, runs.c.status.in_(UNFINISHED))
+    query = select(func.count()).where(*batch, one_of(runs.c.status, UNFINISHED))
     return await tx.scalar(query) or 0 if run.batch_id else 0

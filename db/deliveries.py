@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, exists, func, literal_column, select, update
 from bot.values import Json, RunStatus
 from db.database import Transaction
 from db.outbox import OutboxEntry
-from db.rows import PLACE, RowMapper, change, is_at
+from db.rows import PLACE, RowMapper, change, is_at, one_of
 from db.schema.base import ROUTE
 from db.tables import outbox, pauses, run_files, sentences, subagent_runs, users
 from db.types import UtcDateTime
@@ -73,7 +73,7 @@ _NOW = bindparam("b_now", type_=UtcDateTime())
 _POSTING = exists().where(
     *(sentences.c[name] == outbox.c[name] for name in ROUTE), sentences.c.posting_until > _NOW
 )
-_DUE = (outbox.c.status.in_(("pending", "waiting")), outbox.c.due_at <= _NOW)
+_DUE = (one_of(outbox.c.status, ("pending", "waiting")), outbox.c.due_at <= _NOW)
 _CLAIM = (
     update(outbox)
     .where(

@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, bindparam, case, exists, func, update
 
 from bot.values import UNFINISHED, WAITING, Identity, Json, RunStatus
 from db.database import Transaction
-from db.rows import RowMapper, change
+from db.rows import RowMapper, change, one_of
 from db.runs import CONVERT, THIS_RUN, Run, held_by
 from db.tables import run_messages
 from db.tables import subagent_runs as runs
@@ -47,10 +47,10 @@ _HOLD = (
 )
 _CLAIM = (
     update(runs)
-    .where(THIS_RUN, runs.c.status.in_(UNFINISHED - {RunStatus.QUEUED}))
+    .where(THIS_RUN, one_of(runs.c.status, UNFINISHED - {RunStatus.QUEUED}))
     .values(
         # A run that waited for its user had no slot, and gets none by a takeover.
-        status=case((runs.c.status.in_(WAITING), runs.c.status), else_="running"),
+        status=case((one_of(runs.c.status, WAITING), runs.c.status), else_="running"),
         attempt=runs.c.attempt + 1,
         # Charged, since the interrupted call may have been billed.
         input_tokens=runs.c.input_tokens + runs.c.reserved_tokens,

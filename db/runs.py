@@ -18,7 +18,7 @@ from sqlalchemy import (
 
 from bot.values import UNFINISHED, WAITING, Json, Place, RunStatus
 from db.database import Transaction
-from db.rows import RowMapper, begun_in, change, owned_by, readable_in
+from db.rows import RowMapper, begun_in, change, one_of, owned_by, readable_in
 from db.tables import subagent_runs as runs
 
 #: The states of a run that has begun and is not over.
@@ -126,7 +126,7 @@ THIS_RUN = runs.c.id == bindparam("b_id")
 _GET = RUNS.query.where(THIS_RUN)
 _HOLD = _GET.with_for_update(key_share=True)
 _MANY = RUNS.query.where(runs.c.id.in_(bindparam("b_ids", expanding=True)))
-_FINISH = update(runs).where(THIS_RUN, runs.c.status.in_(UNFINISHED)).returning(*COLUMNS)
+_FINISH = update(runs).where(THIS_RUN, one_of(runs.c.status, UNFINISHED)).returning(*COLUMNS)
 _FINISH_ATTEMPT = _FINISH.where(runs.c.attempt == bindparam("b_attempt"))
 
 
@@ -135,7 +135,7 @@ _FINISH_ATTEMPT = _FINISH.where(runs.c.attempt == bindparam("b_attempt"))
 
 def held_by(run_id: str, attempt: int) -> tuple[ColumnElement[bool], ...]:
     """Return the condition for a run that this attempt has begun and not ended."""
-    return runs.c.id == run_id, runs.c.attempt == attempt, runs.c.status.in_(BEGUN)
+    return runs.c.id == run_id, runs.c.attempt == attempt, one_of(runs.c.status, BEGUN)
 
 
 async def get(tx: Transaction, run_id: str) -> Run | None:
@@ -181,7 +181,7 @@ async def finish(
 
 async def request_cancel(tx: Transaction, run_id: str, *, by: str, now: datetime) -> Run | None:
     """Request the cancellation of a run; return the run, or `None` when it is over."""
-    requested = update(runs).where(runs.c.id == run_id, runs.c.status.in_(UNFINISHED))
+    requested = update(runs).where(runs.c.id == run_id, one_of(runs.c.status, UNFINISHED))
     requested = requested.values(cancel_requested_at=now, cancelled_by=by)
     return await RUNS.first(tx, requested.returning(*COLUMNS))
 
@@ -189,7 +189,7 @@ async def request_cancel(tx: Transaction, run_id: str, *, by: str, now: datetime
 async def cancel_requested(tx: Transaction, run_ids: Sequence[str]) -> list[str]:
     """Return those of these runs whose cancellation is requested."""
     requested = (runs.c.id.in_(run_ids), runs.c.cancel_requested_at.is_not(None))
-    query = select(runs.c.id).where(*requested, runs.c.status.in_(UNFINISHED))
+    query = select(runs.c.id).where(*requested, one_of(runs.c.status, UNFINISHED))
     return list(await tx.scalars(query))
 
 
@@ -209,7 +209,7 @@ async def heartbeat(tx: Transaction, run_id: str, attempt: int, now: datetime) -
 
 async def be_ready(tx: Transaction, run_id: str, attempt: int, now: datetime) -> bool:
     """Mark a waiting run as ready for a slot; `False` if this attempt has lost the run."""
-    waiting = runs.c.status.in_(WAITING)
+    waiting = one_of(runs.c.status, WAITING)
     values = {"ready_at": func.coalesce(runs.c.ready_at, now), "updated_at": now}
     return await change(tx, runs, *held_by(run_id, attempt), waiting, **values)
 
@@ -236,7 +236,7 @@ async def active(
 ) -> list[Run]:
     """Return unfinished runs, newest first; those of all users for `None`."""
     within = _within(user_id, parent, read_in, began_in)
-    unfinished = runs.c.status.in_(UNFINISHED)
+    unfinished = one_of(runs.c.status, UNFINISHED)
     return await RUNS.find_all(tx, unfinished, *within, order=_NEWEST_FIRST, limit=limit)
 
 
@@ -318,7 +318,9 @@ async def admitted(tx: Transaction, *, before: datetime) -> list[Run]:
 async def unfinished(tx: Transaction, *, before: datetime) -> list[Run]:
     """Return runs that have begun, are not over, and took no step since a time, oldest first."""
     age = runs.c.updated_at
-    return await RUNS.find_all(tx, runs.c.status.in_(BEGUN), age < before, order=[age], limit=500)
+    return await RUNS.find_all(
+        tx, one_of(runs.c.status, BEGUN), age < before, order=[age], limit=500
+    )
 
 
 async def newest(tx: Transaction, user_id: str, *, limit: int) -> list[Run]:

@@ -18,7 +18,7 @@ from bot.values import UNFINISHED, Json
 from db import turn_inbox, workers
 from db.database import Database, Transaction, patiently
 from db.group_writer import GroupWriter
-from db.rows import insert_new
+from db.rows import insert_new, one_of
 from db.tables import run_messages, step_media, steps, subagent_runs, turns
 from db.types import to_json
 
@@ -212,7 +212,7 @@ _INSERT = insert(steps)
 # Executed with the columns to set, beside the id and the attempt.
 _UPDATE_RUN = update(subagent_runs).where(subagent_runs.c.id == bindparam("b_id")).values(crashes=0)
 _UPDATE_ATTEMPT = _UPDATE_RUN.where(
-    subagent_runs.c.attempt == bindparam("b_attempt"), subagent_runs.c.status.in_(UNFINISHED)
+    subagent_runs.c.attempt == bindparam("b_attempt"), one_of(subagent_runs.c.status, UNFINISHED)
 )
 _UPDATE_TURN = (
     update(turns)
@@ -229,7 +229,7 @@ _ATTEMPTS = (
     select(subagent_runs.c.id, subagent_runs.c.attempt)
     .where(
         subagent_runs.c.id.in_(bindparam("ids", expanding=True)),
-        subagent_runs.c.status.in_(UNFINISHED),
+        one_of(subagent_runs.c.status, UNFINISHED),
     )
     .order_by(subagent_runs.c.id)
     .with_for_update()

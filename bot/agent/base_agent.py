@@ -233,8 +233,8 @@ class BaseAgent:
                 if answer.stop is not StopReason.CONTEXT_FULL:
                     calls = with_unique_ids(answer.calls)
                     # The provider's own blocks still hold the original ids.
-                    native = answer.native if calls == answer.calls else None
-                    return replace(answer, calls=calls, native=native)
+                    same = calls == answer.calls
+                    return answer if same else replace(answer, calls=calls, native=None)
                 # The answer is discarded, but its tokens were charged.
                 self.progress.extra += answer.usage
             half = estimate_tokens(request.messages) // 2

@@ -294,8 +294,8 @@ class RetryingModel:
 
     async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
         """Return the model's answer; see `bot.models.base.Model`."""
-        again = replace(request, repeated=True)
-        attempts = chain((request,), repeat(again))
+        again = (replace(request, repeated=True) for _ in repeat(None))
+        attempts = chain((request,), again)
         return await self.patience.ask(
             lambda: self.model.ask(next(attempts), on_text),
             name=request.model,

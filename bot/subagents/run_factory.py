@@ -138,24 +138,23 @@ class RunFactory:
         )
         active.account = RunAccount(progress, TokenBudget(run.token_budget))
         context = self._context(run, owner, active, active.account.budget, questions)
-        rights = partial(self._rights, run, owner, active.account, active.clocks[0])
+        rights = partial(self._rights, stored, run, owner, active.account, active.clocks[0])
         caller = replace(context.caller, rights=rights, named_skills=frozenset(skills))
         context = replace(context, caller=caller)
         model = self.model_of(run.provider or "", config.model)
         return BaseAgent(config, model, toolbox, context, progress=progress)
 
     async def _rights(
-        self, run: Run, owner: Identity, account: RunAccount, clock: WorkClock
+        self, stored: Rights, run: Run, owner: Identity, account: RunAccount, clock: WorkClock
     ) -> Rights:
-        """Return the rights of a run: those of its spawn within those of now.
+        """Return the rights of a run: those of its spawn, which are stored, within those of now.
 
         A lower limit counts from the next step, a higher one from the next run.
 
         Raises:
             NotAllowedError: The rights of now cannot be known, or allow no further tool call.
         """
-        rights = Rights.of_json(run.metadata.get(RIGHTS))
-        rights = rights.within(await self.rights(owner, run.place))
+        rights = stored.within(await self.rights(owner, run.place))
         settings = self.settings()
         account.budget.lower(int(rights.cap("max_token_budget", settings.max_token_budget)[0]))
         minutes, _ = rights.cap("max_timeout_minutes", settings.max_timeout_minutes)

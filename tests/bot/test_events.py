@@ -2,8 +2,11 @@
 
 import json
 import logging
+from collections.abc import Callable, Iterator
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,23 +139,42 @@ def test_with_nobody_listening_nothing_happens() -> None:
     EventBus().publish(STARTED)
 
 
-def test_an_event_is_logged_as_fields_with_its_severity(tmp_path: Path) -> None:
-    """It was logged as a Python dictionary within the text."""
+@pytest.fixture
+def logged(tmp_path: Path) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """Return the lines of a log in JSON."""
     file = tmp_path / "bot.log"
     root = logging.getLogger()
     before, level = list(root.handlers), root.level
     logs.set_up(form="json", file=str(file))
-    try:
-        log_event(SPAWNED)
-        log_event(ended(RunStatus.TIMEOUT, run_id="r1", user_id="u1", duration_seconds=2.5))
-    finally:
-        root.handlers[-1].close()
-        root.handlers[:] = before
-        root.setLevel(level)
+    handler = root.handlers[-1]
+    yield lambda: [json.loads(line) for line in file.read_text().splitlines()]
+    handler.close()
+    root.handlers[:] = before
+    root.setLevel(level)
 
-    spawned, over = map(json.loads, file.read_text().splitlines())
+
+def test_an_event_is_logged_as_fields_with_its_severity(
+    logged: Callable[[], list[dict[str, Any]]],
+) -> None:
+    """It was logged as a Python dictionary within the text."""
+    log_event(SPAWNED)
+    log_event(ended(RunStatus.TIMEOUT, run_id="r1", user_id="u1", duration_seconds=2.5))
+
+    spawned, over = logged()
     assert (spawned["event"], spawned["severity"]) == ("subagent.spawned", "low")
     assert (spawned["place_channel"], spawned["status"]) == ("c", "queued")
     assert "place_message" not in spawned
     assert over["event"] == "subagent.timeout"
     assert (over["level"], over["severity"], over["duration_seconds"]) == ("warning", "medium", 2.5)
+
+
+def test_a_begin_and_an_end_are_one_line_each(logged: Callable[[], list[dict[str, Any]]]) -> None:
+    known = {"run_id": "r1", "user_id": "u1"}
+    changes = pairwise((RunStatus.QUEUED, RunStatus.ACCEPTED, RunStatus.RUNNING, RunStatus.TIMEOUT))
+    for old, new in changes:
+        log_event(RunStatusChanged(old=old, new=new, **known))
+    log_event(RunStarted(resumed=False, **known))
+    log_event(ended(RunStatus.TIMEOUT, duration_seconds=2.5, **known))
+
+    names = [line["event"] for line in logged()]
+    assert names == ["subagent.status", "subagent.running", "subagent.timeout"]

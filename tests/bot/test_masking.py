@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot import masking
-from bot.masking import FORMATS, MASK, keep_secret, without_keys, without_secrets
+from bot.masking import FORMATS, MASK, keep_secret, masked, without_keys, without_secrets
 
 LOWER, UPPER, DIGITS = string.ascii_lowercase, string.ascii_uppercase, string.digits
 ALNUM, HEX = LOWER + UPPER + DIGITS, DIGITS + "abcdef"
@@ -368,6 +368,24 @@ def test_keys_from_the_configuration_are_masked_whatever_they_look_like() -> Non
     text = without_secrets("a correct horse; abc")
 
     assert text == f"a {MASK}; abc", "what is too short to be a key stays"
+
+
+_PIECES = (
+    *("", "word", "https://", "u:hunter2hunter2", "https://u:hunter2hunter2@host/", "@host/"),
+    *("sk-", "sk-ant-api03-a1b2c3d4e5f6g7h8", "ghp_", "0123456789abcdefghij01", "xoxb-1-abcdefgh"),
+    *("AWS_SECRET_ACCESS_KEY=", "a1B2c3D4e5F6g7H8i9J0a1B2c3D4e5F6g7H8i9J0", "-----BEGIN PRIVATE"),
+)
+_A_TEXT = st.lists(st.sampled_from(_PIECES), max_size=3).map("".join)
+
+
+@given(st.lists(st.one_of(_A_TEXT, st.lists(_A_TEXT, max_size=2), st.integers()), max_size=5))
+def test_the_texts_of_a_document_are_masked_as_each_by_itself(parts: list[object]) -> None:
+    def alone(part: object) -> object:
+        if isinstance(part, list):
+            return [alone(each) for each in part]
+        return without_secrets(part) if isinstance(part, str) else part
+
+    assert masked({"parts": parts}) == {"parts": [alone(part) for part in parts]}
 
 
 @pytest.mark.usefixtures("known")

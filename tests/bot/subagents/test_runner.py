@@ -18,6 +18,7 @@ from bot.catalog.agents import AgentDefinition
 from bot.errors import LeftError, ModelError, NotAllowedError
 from bot.events import EventBus
 from bot.models.base import Model
+from bot.rights.effective import Rights
 from bot.subagents.active import ActiveRun, ActiveRuns, Restarts, RunAccount
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.cards import Cards
@@ -277,7 +278,7 @@ async def test_a_lower_cap_of_the_configuration_counts_for_a_run_under_way(
     factory = replace(setup.runner(ScriptedModel()).factory, settings=lambda: held[0])
     account = RunAccount(Progress(), TokenBudget(50_000))
     clock = WorkClock(500)
-    await factory._rights(run, alice, account, clock)
+    await factory._rights(Rights(), run, alice, account, clock)
     before = (account.budget.total, clock.total)
 
     held[0] = SubagentSettings(
@@ -290,6 +291,6 @@ async def test_a_lower_cap_of_the_configuration_counts_for_a_run_under_way(
     account.progress.tool_calls = 4
 
     with pytest.raises(NotAllowedError, match=r"subagents.max_tool_calls_per_run. allows 3"):
-        await factory._rights(run, alice, account, clock)
+        await factory._rights(Rights(), run, alice, account, clock)
     assert before == (50_000, 500)
     assert (account.budget.total, clock.total) == (9_000, 120)
