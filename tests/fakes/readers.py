@@ -28,8 +28,10 @@ _DISCORD_PINGS = re.compile(
 )
 _SLACK_PINGS = re.compile(rf"@(?=everyone|here|channel){_MAIL}\w+", re.IGNORECASE)
 _PATHS = re.compile(r"(?<=https://)([^\s/]+)/\S*", re.IGNORECASE)
-#: `1.aa.1` is a version.
-_HOSTS = re.compile(r"//([^\s/]*)|((?:[\w-]*[^\W_][\w-]*\.)+[a-z]{2,})(?!\.\d)", re.IGNORECASE)
+#: `1.aa.1` and `1.aa.b` are versions.
+_HOSTS = re.compile(
+    r"//([^\s/]*)|((?:[\w-]*[^\W_][\w-]*\.)+[a-z]{2,})(?!\.(?:\d|[a-z](?![\w-])))", re.IGNORECASE
+)
 
 
 def discord_finds(text: str, what: str) -> list[str]:
