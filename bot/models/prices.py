@@ -21,6 +21,8 @@ VERSION, PINNED = "0.2.3", "2026-11-27"
 #: Provider of the demo without a model, which costs nothing.
 OFFLINE = "offline"
 MICRO_DOLLARS = 1_000_000
+#: The highest price, so that the cost of every call fits the database: a dollar for a token.
+MOST_DOLLARS = 1_000_000
 #: The package's names of vendors, where they differ from those of our providers.
 _VENDORS = {"bedrock": "aws", "vertex": "google"}
 
@@ -28,16 +30,16 @@ _VENDORS = {"bedrock": "aws", "vertex": "google"}
 class PriceSettings(Settings):
     """The price of a model, in dollars per million tokens; 0 for a model that costs nothing."""
 
-    input: Decimal = Field(ge=0)
+    input: Decimal = Field(ge=0, le=MOST_DOLLARS)
     """New input tokens."""
 
-    output: Decimal = Field(ge=0)
+    output: Decimal = Field(ge=0, le=MOST_DOLLARS)
     """Output tokens, thinking included."""
 
-    cached_read: Decimal | None = Field(None, ge=0)
+    cached_read: Decimal | None = Field(None, ge=0, le=MOST_DOLLARS)
     """Input tokens read from the provider's cache; empty for the price of new ones."""
 
-    cache_write: Decimal | None = Field(None, ge=0)
+    cache_write: Decimal | None = Field(None, ge=0, le=MOST_DOLLARS)
     """Input tokens written to the provider's cache; empty for the price of new ones."""
 
     def of(self, usage: Usage) -> Decimal:

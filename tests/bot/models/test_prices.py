@@ -171,6 +171,12 @@ def test_no_usage_raises_and_more_tokens_never_cost_less(usage: Usage) -> None:
     assert 0 <= less < more
 
 
+@pytest.mark.parametrize("wrong", ["nan", "inf", -1, "1e7"])
+def test_a_price_that_is_none_is_refused(wrong: object) -> None:
+    with pytest.raises(ValidationError):
+        PriceSettings.model_validate({"input": 0, "output": wrong})
+
+
 def test_check_names_version_date_and_models_without_a_price() -> None:
     server = {"base_url": "http://localhost:1/v1", "main_model": "meta/llama"}
     unpriced = ModelSettings.model_validate({"openai": server})
