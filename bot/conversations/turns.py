@@ -313,7 +313,8 @@ class Turns:
             paused = await patiently(find)
             # The line about a pause is not part of the conversation.
             told = f"{text}\n\n{pause_line(paused)}" if paused and text else text
-            delivery = await reply.finish(told, failed=status == "failed")
+            # A limit that leaves no word of an answer is a failure for the user as well.
+            delivery = await reply.finish(told, failed=status == "failed" or not said)
             self.notices.answered(turn.place)
         refused = result is not None and result.refused
         due, waits = await patiently(

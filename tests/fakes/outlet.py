@@ -45,6 +45,7 @@ class FakeReply:
         message_id: The id of its message: given when it was opened, or new.
         updates: Every text that was shown while it grew.
         final: The text it ended with; `None` until then.
+        failed: Whether that is the reason of a failure.
     """
 
     outlet: "FakeOutlet"
@@ -53,6 +54,7 @@ class FakeReply:
     message_id: str
     updates: list[str] = field(default_factory=list)
     final: str | None = None
+    failed: bool = False
     abandoned: bool = False
 
     def update(self, text: str) -> None:
@@ -64,7 +66,7 @@ class FakeReply:
         """Take the final text, unless this send is to fail."""
         with self.outlet.sending("reply", self.owner) as taken:
             if taken:
-                self.final = text
+                self.final, self.failed = text, failed
                 self.outlet.finished.append(self)
         return Delivered((self.message_id,))
 

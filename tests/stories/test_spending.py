@@ -55,7 +55,8 @@ async def test_a_used_limit_is_named_with_its_reset_and_no_model_is_asked(
     assert first == "Hens."
     assert "⚠ The spending limit of your own work today is reached: $0.9600 of $1.00" in refused
     assert "It resets at" in refused
-    assert refused.endswith("An admin can raise it for today.")
+    assert refused.endswith("An operator of the bot can raise it for today.")
+    assert [each.failed for each in it.outlet.replies] == [False, True, False]
     assert "**Spending limits**\n- your own work today: $0.9600 of $1.00 (96 %)" in usage.text
     assert other == "Hello Bob."
     assert len(play.asked) == 2
