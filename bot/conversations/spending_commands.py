@@ -25,10 +25,9 @@ from bot.values import Place
 from db import audit, pools
 from db import commands as stored
 
-#: Most dollars and tokens by which a limit is raised at once.
-MOST_DOLLARS, MOST_TOKENS = 1_000_000, 10**12
-_DOLLARS = re.compile(r"\$(\d{1,7}(?:\.\d{1,6})?)")
-_TOKENS = re.compile(r"\d{1,12}")
+#: As many digits as the highest limit has, see `bot.spending.settings.SpendingLimit`.
+_DOLLARS = re.compile(r"\$(\d{1,9}(?:\.\d{1,6})?)")
+_TOKENS = re.compile(r"\d{1,15}")
 #: Limits by the words that are typed for them, of the place in which they are typed.
 WORDS = {
     "channel": Scope.CHANNEL,
@@ -115,7 +114,7 @@ async def raise_limit(call: CommandCall) -> CommandReply:
 
 def place_of(scope: Scope, place: Place) -> Place | None:
     """Return the place that a limit is about; `None` for one that is about several."""
-    return place if scope in {Scope.CHANNEL, Scope.WORKSPACE} else None
+    return place if scope.of_place else None
 
 
 def _place_in(pool_id: str) -> Place | None:
@@ -128,7 +127,7 @@ def _place_in(pool_id: str) -> Place | None:
     subject = rest.partition("|")[2]
     if scope not in set(Scope):
         raise BadRequestError("There is no such limit: write channel, server, bot or me.")
-    if scope not in {Scope.CHANNEL, Scope.WORKSPACE}:
+    if not Scope(scope).of_place:
         return None
     platform, workspace, channel = [*subject.split(":"), "", ""][:3]
     return Place(platform, workspace, channel)

@@ -1,5 +1,6 @@
 """Notifies users and admins once that a spending limit is nearly or wholly used."""
 
+import hashlib
 from dataclasses import dataclass
 
 from bot.agent.sanitizer import one_line
@@ -31,13 +32,16 @@ class SpendingNotices:
         pool, state, payer = notice.pool, notice.state, notice.payer
         if pool.scope is Scope.RUN:
             return []
-        used = f"{amounts(pool, state)} used. It resets at {pool.resets_at:%Y-%m-%d %H:%M} UTC."
+        used, resets = amounts(pool, state), f"It resets at {pool.resets_at:%Y-%m-%d %H:%M} UTC."
+        # A limit that was raised can be reached again.
+        raised = f"{state.extra_cost} {state.extra_tokens}"
         if not notice.exhausted and not pool.scope.shared:
             user, now = payer.user, self.now()
             # The account may be of an organisation, or of a company in which the bot is not.
             place = Place(user.platform, payer.place.workspace if user.platform == "slack" else "")
-            text = f"{WARN_PERCENT} % of the limit of {limit_name(pool)} is used: {used}"
-            key = f"spending-{pool.period}-{pool.subject[:12]}"
+            text = f"{WARN_PERCENT} % of the limit of {limit_name(pool)} is used: {used}. {resets}"
+            digest = hashlib.sha256(f"{pool.id} {raised}".encode()).hexdigest()
+            key = f"spending-{digest[:24]}"
             entry = outbox.NewOutboxEntry(
                 key=key, user_id=user.key, place=place, run_id=None, title=TITLE, text=text
             )
@@ -52,13 +56,11 @@ class SpendingNotices:
             subject = f"{title} {':'.join(filter(None, pool.subject.split(':')))}"
         state_words = "is reached" if notice.exhausted else f"is at {WARN_PERCENT} %"
         by = Raise.half_of(pool)
-        # A limit that was raised can be reached again.
-        key = f"{pool.id} {notice.exhausted} {state.extra_cost} {state.extra_tokens}"
         return await self.admins.tell(
             tx,
             AdminNotice(
-                key=f"spending {key}",
-                text=f"The spending limit of {subject} {state_words}: {used}",
+                key=f"spending {pool.id} {notice.exhausted} {raised}",
+                text=f"The spending limit of {subject} {state_words}: {used} used. {resets}",
                 place=place_of(pool.scope, payer.place),
                 buttons=((f"Raise by {by} for today", f"!retinue raise {pool.id} {by}"),),
             ),

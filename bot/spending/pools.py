@@ -42,6 +42,11 @@ class Scope(StrEnum):
         """True if several users draw from the pool."""
         return self not in {Scope.RUN, Scope.USER}
 
+    @property
+    def of_place(self) -> bool:
+        """True if the admins of a server or workspace may raise the limit, not only operators."""
+        return self in {Scope.CHANNEL, Scope.WORKSPACE}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payer:
@@ -261,11 +266,12 @@ def refusal_text(pool: Pool, state: PoolState, now: datetime) -> str:
     if state.reserved_cost or state.reserved_tokens:
         text += ", and more is reserved for work in progress"
     if pool.resets_at is None:
-        return f"{text}. An admin sets it: `spending.run`."
+        return f"{text}. An operator of the bot sets it: `spending.run`."
     wait = spoken((pool.resets_at - now).total_seconds())
+    who = "An admin" if pool.scope.of_place else "An operator of the bot"
     return (
-        f"{text}. It resets at {pool.resets_at:%Y-%m-%d %H:%M} UTC, in {wait}. An admin can raise "
-        "it for today."
+        f"{text}. It resets at {pool.resets_at:%Y-%m-%d %H:%M} UTC, in {wait}. {who} can raise it "
+        "for today."
     )
 
 

@@ -94,8 +94,8 @@ async def test_a_run_that_may_not_even_begin_says_why(database_url: str) -> None
 
     assert not any(map(is_run, play.asked))
     assert run.error == (
-        "The spending limit of this run is reached: $0.00 of $0.00 used. An admin sets it: "
-        "`spending.run`."
+        "The spending limit of this run is reached: $0.00 of $0.00 used. An operator of the bot "
+        "sets it: `spending.run`."
     )
 
 

@@ -240,8 +240,30 @@ def test_a_refusal_names_the_limit_what_is_used_the_reset_and_whom_to_ask() -> N
     assert isinstance(refused, SpendingRefusal)
     assert refused.text == (
         "The spending limit of the whole bot today is reached: $1.99 of $2.00 used. It resets at "
-        "2026-02-28 00:00 UTC, in 1 h 30 min. An admin can raise it for today."
+        "2026-02-28 00:00 UTC, in 1 h 30 min. An operator of the bot can raise it for today."
     )
+
+
+def test_a_refusal_names_those_who_can_raise_the_limit() -> None:
+    day = {"day": {"usd": 1}}
+    limits = settings(
+        **dict.fromkeys(("user", "channel", "workspace", "bot"), day),
+        run={"usd": 1},
+        roles={"guest": {"together": day}},
+    )
+
+    asked = {
+        each.scope: refusal_text(each, state(), NOW).rpartition(". ")[2]
+        for each in pools_of(RUN, "guest", limits, NOW)
+    }
+
+    operators = "An operator of the bot can raise it for today."
+    assert asked == {
+        Scope.RUN: "An operator of the bot sets it: `spending.run`.",
+        Scope.CHANNEL: "An admin can raise it for today.",
+        Scope.WORKSPACE: "An admin can raise it for today.",
+        **dict.fromkeys((Scope.USER, Scope.ROLE, Scope.BOT), operators),
+    }
 
 
 def test_a_refusal_says_that_work_in_progress_holds_a_part() -> None:
