@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bench.stage import RUNS_PER_PERSON, Server, Stage, marks, open_server, open_stage
 from bench.table import Row, Scale, spread
+from bot.counted_events import TurnEnded
 from bot.platforms.base import Incoming
 
 #: What the model takes for an answer while other runs are going.
@@ -79,7 +80,7 @@ async def measure(going: int, samples: int) -> Times:
 async def say(stage: Stage, count: int, person: int = 0) -> list[float]:
     """Let a person say one thing after another, each once the last was answered."""
     found = []
-    speaker = stage.callers[person]
+    speaker, over = stage.callers[person], asyncio.Event()
     for number in range(count):
         before = len(stage.outlet.replies)
         incoming = Incoming(
@@ -89,19 +90,15 @@ async def say(stage: Stage, count: int, person: int = 0) -> list[float]:
             place=speaker.place,
             text="How are you?",
         )
-        start = time.monotonic()
-        await stage.bot.orchestrator.receive(incoming)
-        await stage.outlet.until(replies=before + 1)
-        found.append(marks(stage.outlet.replies[-1]).received - start)
-        await _quiet(stage)
+        over.clear()
+        # A turn ends after its reply; until then its conversation is not idle.
+        with stage.bot.events.listening(TurnEnded, lambda _: over.set()):
+            start = time.monotonic()
+            await stage.bot.orchestrator.receive(incoming)
+            await stage.outlet.until(replies=before + 1)
+            found.append(marks(stage.outlet.replies[-1]).received - start)
+            await over.wait()
     return found
-
-
-async def _quiet(stage: Stage) -> None:
-    """Wait until what follows a reply is done, so that the conversation is idle."""
-    turns = [active.task for active in stage.bot.upkeep.turns.by_id.values()]
-    if turns:
-        await asyncio.wait(turns)
 
 
 async def _runs(stage: Stage, count: int) -> list[float]:
