@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from math import inf
 from typing import Any, Literal, Self
 
 from bot.events import RunAdmitted
@@ -26,6 +27,9 @@ Work = Callable[[str], Coroutine[Any, Any, None]]
 
 #: Most work that is taken in one transaction: other processes that are free take the next.
 TAKEN_AT_ONCE = 10
+#: A run that is due within `BUSY_SECONDS` after others waits `GATHER_SECONDS` for more, which are
+#: taken and begun with it.
+BUSY_SECONDS, GATHER_SECONDS = 0.1, 0.02
 
 
 class Engine:
@@ -131,12 +135,19 @@ class Engine:
 
     async def _take_due(self) -> None:
         """Take work whenever there may be some."""
+        loop = asyncio.get_running_loop()
+        taken_at = -inf
         while True:
             await self._wake.wait()
             self._wake.clear()
+            # A user's turn never waits for other work.
+            if self._due == {"run"} and loop.time() - taken_at < BUSY_SECONDS:
+                await asyncio.sleep(GATHER_SECONDS)
+            due, self._due = self._due, set()
             try:
-                while self._due:
-                    await self._take(self._due.pop())
+                for kind in due:
+                    await self._take(kind)
+                taken_at = loop.time()
             except Exception as error:
                 # The regular check for abandoned work repeats it.
                 if not is_connection_trouble(error):
