@@ -1,25 +1,20 @@
 """The values that all parts share: identity, place, status and others."""
 
-import re
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 from urllib.parse import quote
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict
 
 #: Returns the current time, aware, in UTC.
 Clock = Callable[[], datetime]
-
-_NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
-_MOST_NAME_CHARACTERS = 30
 
 #: The type of a JSON document; our own modules pass typed values instead.
 Json = dict[str, Any]
@@ -51,7 +46,6 @@ class Settings(BaseModel):
 
 
 Section = TypeVar("Section", bound=Settings)
-Named = TypeVar("Named")
 
 #: Returns the settings in force. Parts call it at each use and keep no copy.
 Live = Callable[[], Section]
@@ -141,40 +135,6 @@ class SkillSettings(Settings):
     def needs_claude(self) -> str:
         """The setting that needs a key for Claude; empty for none."""
         return ""
-
-
-def named(thing: str) -> AfterValidator:
-    """Return the validator of a setting that holds things by the names that an admin gives them."""
-    return AfterValidator(partial(_check_names, thing))
-
-
-def _check_names(thing: str, things: dict[str, Named]) -> dict[str, Named]:
-    """Check the names that an admin gives to things: no two underscores in a row, none at the end.
-
-    So `mcp__server__tool` is unambiguous.
-
-    Raises:
-        ValueError: A name is invalid; the text says what a valid name is.
-    """
-    for name in things:
-        if not _NAME.fullmatch(name) or len(name) > _MOST_NAME_CHARACTERS:
-            raise ValueError(
-                f"{name[:50]!r} cannot be the name of a {thing}: take up to "
-                f"{_MOST_NAME_CHARACTERS} of a-z and 0-9, with single - or _ between them"
-            )
-    return things
-
-
-def check_runs(runs: Iterable[str], confirm: Iterable[str]) -> None:
-    """Check that runs are not given tools that need a confirmation.
-
-    Raises:
-        ValueError: A tool is in both lists.
-    """
-    if both := sorted({*runs} & {*confirm}):
-        raise ValueError(
-            f"names {', '.join(both)} in `runs` and in `confirm`; a run has no user to ask"
-        )
 
 
 @dataclass(frozen=True, slots=True)

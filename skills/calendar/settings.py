@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
 from bot.errors import ConfigError
-from bot.values import Settings, SkillSettings, named
+from bot.setting_types import named
+from bot.values import Settings, SkillSettings
 
 _Person = Annotated[str, StringConstraints(pattern=r"^[a-z]+:[^\s:/]+(:[^\s:/]+)?$")]
 

@@ -1,7 +1,5 @@
 """Settings of MCP servers (`mcp:`), and of the tools that users and runs may use."""
 
-import base64
-import binascii
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-from bot.values import Json, Settings, SkillSettings, check_runs, named
+from bot.setting_types import EncryptionKey, check_runs, named
+from bot.values import Json, Settings, SkillSettings
 from skills.mcp.files import read_servers
 
 _Text = Annotated[str, StringConstraints(min_length=1)]
@@ -159,7 +158,7 @@ class McpSettings(SkillSettings):
     tools is used, before an admin approves it.
     """
 
-    encryption_key: SecretStr | None = None
+    encryption_key: EncryptionKey = None
     """Encrypts the tokens of users in the database: 32 random bytes in URL-safe base64, such as
     "${RETINUE_MCP_KEY}". Tokens of another key are lost: users sign in again.
     """
@@ -203,22 +202,6 @@ class McpSettings(SkillSettings):
         settings = handler({**given, "servers": servers})
         settings._written = written  # noqa: SLF001 - of the same class
         return settings
-
-    @field_validator("encryption_key")
-    @classmethod
-    def _is_a_key(cls, key: SecretStr | None) -> SecretStr | None:
-        if key is None:
-            return None
-        try:
-            size = len(base64.urlsafe_b64decode(key.get_secret_value().strip()))
-        except (binascii.Error, ValueError):
-            size = 0
-        if size != 32:
-            raise ValueError(
-                "must be 32 random bytes in URL-safe base64; this makes one: python -c "
-                '"import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())"'
-            )
-        return key
 
     @model_validator(mode="after")
     def _can_sign_in(self) -> Self:

@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
-from bot.values import Json, Settings, SkillSettings, check_runs, named
+from bot.setting_types import check_runs, named
+from bot.values import Json, Settings, SkillSettings
 
 _Path = Annotated[str, StringConstraints(pattern=r"^/")]
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]

@@ -1,7 +1,5 @@
 """Defines the settings under `slack:` (no SDK)."""
 
-import base64
-import binascii
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -15,6 +13,7 @@ from pydantic import (
 )
 
 from bot.conversations.access import DirectMessages
+from bot.setting_types import EncryptionKey
 from bot.values import PlatformSettings
 
 API_URL = "https://slack.com/api/"
@@ -121,7 +120,7 @@ class SlackSettings(PlatformSettings):
     state_seconds: int = Field(600, ge=60, le=3600)
     """Time for a user to complete an installation, in seconds."""
 
-    encryption_key: SecretStr | None = None
+    encryption_key: EncryptionKey = None
     """Encrypts the tokens of the workspaces in the database: 32 bytes in URL-safe base64; goes with
     `client_id`.
     """
@@ -181,22 +180,6 @@ class SlackSettings(PlatformSettings):
             raise ValueError(f"must begin with {prefixes[0]}: {advice}")
         return token
 
-    @field_validator("encryption_key")
-    @classmethod
-    def _is_a_key(cls, key: SecretStr | None) -> SecretStr | None:
-        if key is None or not _given(key):
-            return key
-        try:
-            size = len(base64.urlsafe_b64decode(key.get_secret_value().strip()))
-        except (binascii.Error, ValueError):
-            size = 0
-        if size != 32:
-            raise ValueError(
-                "must be 32 random bytes in URL-safe base64; this makes one: python -c "
-                '"import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())"'
-            )
-        return key
-
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if not self.configured:
@@ -225,7 +208,7 @@ class SlackSettings(PlatformSettings):
             )
         needed = {
             "client_secret": _given(self.client_secret),
-            "encryption_key": _given(self.encryption_key),
+            "encryption_key": self.encryption_key is not None,
             "public_url": self.public_url is not None,
         }
         if missing := [f"`slack.{name}`" for name, given in needed.items() if not given]:
