@@ -2,24 +2,29 @@
 
 import asyncio
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
+
+from pydantic import ConfigDict, TypeAdapter
 
 from bot.agent.sanitizer import one_line
 from bot.errors import ConfigError
 from bot.isolated import run_isolated
 from bot.net.addresses import is_public
-from skills.rest.bodies import BodyKind, FormField
 from skills.rest.openapi import read
-from skills.rest.operations import Omission, OpenApiDocument, Operation, Parameter
+from skills.rest.operations import OpenApiDocument
 from skills.rest.settings import RestServiceSettings
 from skills.rest.trees import MOST_BYTES, parsed
 
 _SCRIPT = Path(__file__).with_name("reading.py")
 #: Limits of the process that reads a document. A YAML document of 20 MB takes 6 s of an idle CPU.
 SECONDS, CPU_SECONDS, MEGABYTES = 90.0, 60, 1_000
+#: A document as its process returns it, or the reason why it cannot be read.
+SENT: TypeAdapter[OpenApiDocument | str] = TypeAdapter(
+    OpenApiDocument | str, config=ConfigDict(defer_build=True)
+)
 
 
 def read_file(path: str) -> bytes:
@@ -66,43 +71,10 @@ async def read_apart(
             f"The document of the REST service {name} takes more time or memory than I may use. "
             "Cut it down to the operations that you need; JSON is read faster than YAML."
         ) from None
-    document = await asyncio.to_thread(_received, out)
+    document = await asyncio.to_thread(SENT.validate_json, out)
+    if isinstance(document, str):
+        raise ConfigError(document)
     return _fitted(name, settings, document)
-
-
-def sent(document: OpenApiDocument) -> bytes:
-    """Return a document for the process that asked for it: a line of JSON for each operation."""
-    head = {
-        "servers": document.servers,
-        "omitted": [asdict(each) for each in document.omitted],
-        "unknown": document.unknown,
-    }
-    lines = (head, *(asdict(each) for each in document.operations))
-    return b"\n".join(json.dumps(each).encode() for each in lines)
-
-
-def _received(out: bytes) -> OpenApiDocument:
-    head, *lines = out.split(b"\n")
-    about = json.loads(head)
-    if "error" in about:
-        raise ConfigError(about["error"])
-    return OpenApiDocument(
-        tuple(map(_operation, lines)),
-        tuple(about["servers"]),
-        tuple(Omission(**each | {"names": tuple(each["names"])}) for each in about["omitted"]),
-        tuple(about["unknown"]),
-    )
-
-
-def _operation(line: bytes) -> Operation:
-    given = json.loads(line)
-    fields = {
-        name: FormField(**each | {"media_types": tuple(each["media_types"])})
-        for name, each in given["fields"].items()
-    }
-    parameters = tuple(Parameter(**each) for each in given["parameters"])
-    kind = BodyKind(given["body"])
-    return Operation(**given | {"fields": fields, "parameters": parameters, "body": kind})
 
 
 def _fitted(

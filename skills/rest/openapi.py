@@ -106,7 +106,7 @@ def read(service: str, tree: object, wanted: Collection[str] | None = None) -> O
             made = reader.operation(source, own_id)
         except (ValueError, TypeError, RecursionError) as error:
             text = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
-            omissions.add(text, source)
+            omissions.add(encodable(text), source)
             continue
         if made.name in found:
             omissions.add(TWICE, source)

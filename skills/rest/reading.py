@@ -8,7 +8,7 @@ import json
 import sys
 
 from bot.errors import ConfigError
-from skills.rest.documents import sent
+from skills.rest.documents import SENT
 from skills.rest.openapi import read
 from skills.rest.trees import parsed
 
@@ -16,7 +16,7 @@ if __name__ == "__main__":
     about = json.loads(sys.stdin.buffer.readline())
     try:
         tree = parsed(about["service"], sys.stdin.buffer.read())
-        result = sent(read(about["service"], tree, about["wanted"]))
+        result = SENT.dump_json(read(about["service"], tree, about["wanted"]))
     except ConfigError as error:
-        result = json.dumps({"error": str(error)}).encode()
+        result = SENT.dump_json(str(error))
     sys.stdout.buffer.write(result)

@@ -2,9 +2,7 @@
 
 from contextlib import AsyncExitStack
 
-from bot.disk import DiskReserve
 from bot.net.guard import open_guarded
-from bot.values import Sections
 from skills.base import Skill
 from skills.declaration import BotServices, SkillDeclaration, SkillParts, live_skills
 from skills.files.settings import WorkspaceSettings
@@ -24,25 +22,16 @@ def build(services: RestServices) -> tuple[Skill, ...]:
     return live_skills(services.services, prefix="rest", description=description, guide=GUIDE)
 
 
-def dependencies(config: Sections, reserve: DiskReserve | None = None) -> RestDependencies:
-    """Return the dependencies of the services of a configuration."""
-    files = config.section(WorkspaceSettings)
-    workspaces = Workspaces(files, reserve=reserve) if files.is_on else None
-    return RestDependencies(open_client=open_guarded, files=UploadReader(workspaces))
-
-
 async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
+    files = services.config.section(WorkspaceSettings)
+    workspaces = Workspaces(files, reserve=services.reserve) if files.is_on else None
     rest = RestServices(
         services.config.section(RestSettings),
         tasks=services.tasks,
-        dependencies=dependencies(services.config, services.reserve),
+        dependencies=RestDependencies(open_client=open_guarded, files=UploadReader(workspaces)),
     )
     await stack.enter_async_context(rest.running())
-    return SkillParts(
-        skills=live_skills(
-            rest.services, prefix="rest", description="Requests to the service {}.", guide=GUIDE
-        )
-    )
+    return SkillParts(skills=build(rest))
 
 
 SKILL = SkillDeclaration(open=_open)
