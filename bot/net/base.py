@@ -25,6 +25,7 @@ class WebResponse:
 
     Attributes:
         url: The final URL, after redirects.
+        challenge: The header `WWW-Authenticate`; empty for none.
         hops: The addresses that redirected to it, in order.
         media_type: From the server, in lower case; empty when it sends none.
         charset: From the server; empty when it sends none.
@@ -39,6 +40,7 @@ class WebResponse:
     content: bytes
     cut: bool = False
     hops: tuple[str, ...] = ()
+    challenge: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

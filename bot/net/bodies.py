@@ -59,10 +59,12 @@ class BodyLimits:
     Attributes:
         wire: Bytes as received.
         unpacked: Bytes after decompression.
+        streams: Whether a stream of events is read, which may have no end.
     """
 
     wire: int = 2 * MEGABYTE
     unpacked: int = MOST_UNPACKED
+    streams: bool = True
 
 
 async def read_body(

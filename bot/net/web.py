@@ -299,15 +299,18 @@ async def _read(
 ) -> WebResponse:
     _, _, charset = str(response.headers.get("Content-Type", "")).lower().partition("charset=")
     encoding = ",".join(response.headers.getall("Content-Encoding", []))
-    content, cut = await read_body(response.content.iter_chunked(_CHUNK), encoding, limits)
+    media_type, content, cut = _media_type(response), b"", False
+    if limits.streams or media_type != "text/event-stream":
+        content, cut = await read_body(response.content.iter_chunked(_CHUNK), encoding, limits)
     return WebResponse(
         url=str(response.url),
         status=response.status,
-        media_type=_media_type(response),
+        media_type=media_type,
         charset=charset.partition(";")[0].strip(" \"'"),
         content=content,
         cut=cut,
         hops=hops,
+        challenge=response.headers.get("WWW-Authenticate", ""),
     )
 
 

@@ -67,7 +67,7 @@ async def start(config: Sections, given: str, *, name: str) -> str:
         ConfigError: The database is unusable.
     """
     settings, server = config.section(McpSettings), given.partition("@")[0]
-    _check_name(settings, server)
+    review.check_known(server, settings.servers)
     async with opened_pins(config.section(DatabaseSettings)) as pins:
         pin = None
         if pins and (request := start_requests(settings.servers, settings.written).get(server)):
@@ -81,14 +81,6 @@ async def start(config: Sections, given: str, *, name: str) -> str:
     shown = [f"      {line}" for line in review.difference(pin)]
     after = "A bot that runs starts it within a few seconds; then `python -m bot mcp list` shows"
     return "\n".join([f"✓ {server} may be started:", *shown, f"{after} its tools."])
-
-
-def _check_name(settings: McpSettings, server: str) -> None:
-    if server not in settings.servers:
-        there = ", ".join(settings.servers) or "none"
-        raise BadRequestError(
-            f"There is no MCP server “{one_line(server, 40)}”. There are: {there}."
-        )
 
 
 async def approve(
@@ -107,7 +99,7 @@ async def approve(
         BadRequestError: No such server or tool can be approved; the text lists those that can.
         ConfigError: The database is unusable.
     """
-    _check_name(config.section(McpSettings), server)
+    review.check_known(server, config.section(McpSettings).servers)
     if bool(tools) == everything:
         raise BadRequestError(
             "Name the tools that you approve, or write --all. `python -m bot mcp list` shows them."

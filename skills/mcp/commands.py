@@ -102,7 +102,7 @@ class McpCommands:
         return CommandReply(text="\n".join(lines))
 
     async def _approve(self, name: str, tools: list[str], call: CommandCall) -> CommandReply:
-        self._check(name)
+        review.check_known(name, self.servers.servers)
         pins = review.chosen(name, await self.servers.pins.waiting(name), tools)
         caller = call.caller
         done = await self.servers.approve(
@@ -119,7 +119,7 @@ class McpCommands:
 
     async def _start(self, given: str, call: CommandCall) -> CommandReply:
         name, caller = given.partition("@")[0], call.caller
-        self._check(name)
+        review.check_known(name, self.servers.servers)
         pin = review.chosen_start(await self.servers.pins.start_of(name), given)
         done = await self.servers.approve(
             name, by=caller.user.key, place=caller.place, shown=[pin], command_id=caller.command_id
@@ -132,13 +132,6 @@ class McpCommands:
             text=f"{_code(name)} is started. None of its tools is used yet: {look} shows them in a "
             "few seconds, for your approval."
         )
-
-    def _check(self, name: str) -> None:
-        if name not in self.servers.servers:
-            there = ", ".join(self.servers.servers)
-            raise BadRequestError(
-                f"There is no MCP server “{one_line(name, 40)}”. There are: {there}."
-            )
 
 
 def _code(text: str) -> str:

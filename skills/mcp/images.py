@@ -101,12 +101,7 @@ async def _linked_text(item: object, read: Read) -> Json | None:
             kind = kind.partition(";")[0].strip().lower()
             if not kind.startswith("text/") and kind not in _TEXTS:
                 return None
-            try:
-                contents = await read(uri)
-            except ToolError as error:
-                log.info("A resource of an MCP server was not read: %s", error)
-                return None
-            texts = [text for each in contents if isinstance(text := each.get("text"), str)]
+            texts = await _contents(uri, read, "text")
             return {"type": "text", "text": "\n".join(texts)} if texts else None
     return None
 
@@ -114,22 +109,27 @@ async def _linked_text(item: object, read: Read) -> Json | None:
 async def _image_in(item: object, read: Read) -> bytes | None:
     """Return the image in a part of a result; `None` for another part."""
     match item:
-        case {"type": "image", "data": str(data)}:
-            return _decoded(data)
-        case {"type": "resource", "resource": {"blob": str(data)}}:
+        case {"type": "image", "data": str(data)} | {
+            "type": "resource",
+            "resource": {"blob": str(data)},
+        }:
             return _decoded(data)
         case {"type": "resource_link", "uri": str(uri), "mimeType": str(kind)}:
             if not kind.startswith("image/"):
                 return None
-            try:
-                contents = await read(uri)
-            except ToolError as error:
-                log.info("A resource of an MCP server was not read: %s", error)
-                return None
-            blobs = (each.get("blob") for each in contents)
-            found = (_decoded(blob) for blob in blobs if isinstance(blob, str))
-            return next((image for image in found if image), None)
+            blobs = await _contents(uri, read, "blob")
+            return next(filter(None, map(_decoded, blobs)), None)
     return None
+
+
+async def _contents(uri: str, read: Read, kind: str) -> list[str]:
+    """Return the contents of a kind behind a link; none if it cannot be read."""
+    try:
+        contents = await read(uri)
+    except ToolError as error:
+        log.info("A resource of an MCP server was not read: %s", error)
+        return []
+    return [found for each in contents if isinstance(found := each.get(kind), str)]
 
 
 def _decoded(data: str) -> bytes | None:

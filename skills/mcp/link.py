@@ -33,6 +33,7 @@ from skills.mcp.flow import MOST_MESSAGE_BYTES, Flow
 from skills.mcp.http import http_client
 from skills.mcp.settings import McpServerSettings
 from skills.mcp.stdio import stdio_transport
+from skills.mcp.tools import too_slow
 
 log = logging.getLogger(__name__)
 
@@ -82,11 +83,8 @@ class McpLink:
             result = await self._client.call_tool(tool, arguments, read_timeout_seconds=seconds)
         except MCPError as error:
             if error.code == REQUEST_TIMEOUT:
-                problem = (
-                    f"The MCP server {self._name} did not answer within {seconds:g} seconds. It "
-                    "may have done what was asked. Try something smaller, or go on without it."
-                )
-            elif error.code == CONNECTION_CLOSED:
+                raise too_slow(self._name, seconds) from None
+            if error.code == CONNECTION_CLOSED:
                 problem = (
                     f"The connection to the MCP server {self._name} ended during the call. It may "
                     "have done what was asked: check that before you call it again."

@@ -7,7 +7,7 @@ Importing this module takes a second: see `skills.mcp.sign_ins`.
 """
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -38,8 +38,9 @@ from mcp.shared.auth import (
 from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
 from pydantic import AnyUrl, BaseModel, ValidationError
 
+from bot.net.base import WebResponse
 from bot.values import Json
-from skills.mcp.oauth_http import HttpAnswer, OAuthHttp, SignInError
+from skills.mcp.oauth_http import OAuthHttp, SignInError
 from skills.mcp.settings import McpOAuthSettings
 
 Described = TypeVar("Described", bound=BaseModel)
@@ -65,9 +66,9 @@ class Begun:
 class _Challenge:
     """The parts of a response that the SDK's functions read."""
 
-    def __init__(self, status: int, headers: Mapping[str, str]) -> None:
-        self.status_code = status
-        self.headers = {"WWW-Authenticate": headers.get("www-authenticate")}
+    def __init__(self, response: WebResponse) -> None:
+        self.status_code = response.status
+        self.headers = {"WWW-Authenticate": response.challenge or None}
 
 
 class RefusedTokenError(Exception):
@@ -98,7 +99,7 @@ async def begin(
         SignInError: The server offers no sign-in that the bot can use.
     """
     probe = await http.send("GET", http.server_url, headers={"Accept": "text/event-stream"})
-    challenge = _Challenge(probe.status, probe.headers)
+    challenge = _Challenge(probe)
     named = extract_resource_metadata_from_www_auth(challenge)  # type: ignore[arg-type]
     protected = await _protected(http, named)
     metadata = await _metadata(http, protected, name)
@@ -320,13 +321,13 @@ async def _client(
     return made
 
 
-async def _token_request(http: OAuthHttp, stored: Json, form: Json) -> HttpAnswer:
+async def _token_request(http: OAuthHttp, stored: Json, form: Json) -> WebResponse:
     metadata = OAuthMetadata.model_validate(stored["metadata"])
     form = {**form, "resource": stored["resource"]}
     return await _client_request(http, stored, str(metadata.token_endpoint), form)
 
 
-async def _client_request(http: OAuthHttp, stored: Json, url: str, form: Json) -> HttpAnswer:
+async def _client_request(http: OAuthHttp, stored: Json, url: str, form: Json) -> WebResponse:
     """Send a form to a server with the bot's id, and its secret if it has one."""
     client = OAuthClientInformationFull.model_validate(stored["client"])
     context = OAuthContext(http.server_url, None, None, None, None)  # type: ignore[arg-type]
@@ -335,7 +336,7 @@ async def _client_request(http: OAuthHttp, stored: Json, url: str, form: Json) -
     return await http.send("POST", url, form=data, headers=headers)
 
 
-def _tokens(answer: HttpAnswer, before: Json, metadata: OAuthMetadata) -> Json:
+def _tokens(answer: WebResponse, before: Json, metadata: OAuthMetadata) -> Json:
     try:
         token = OAuthToken.model_validate_json(answer.content)
     except ValidationError:

@@ -2,34 +2,27 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from json import dumps
 from urllib.parse import urlencode, urlsplit
 
 from bot.errors import ToolError
 from bot.net.addresses import Addresses, AnyAddress, Network, PublicAddresses
-from bot.net.base import WebError
-from bot.net.bodies import ENCODINGS, BodyLimits, read_body
+from bot.net.base import WebError, WebResponse
+from bot.net.bodies import BodyLimits
 from bot.net.guard import NetworkOptions, OtherMachines, open_guarded
 from bot.net.urls import checked
+from bot.net.web import send_once
 from bot.values import Json
 
 SECONDS = 20.0
-LIMITS = BodyLimits(wire=256 * 1024, unpacked=1024 * 1024)
-_CHUNK = 64 * 1024
+#: A server answers the first request with an endless stream if it needs no sign-in.
+LIMITS = BodyLimits(wire=256 * 1024, unpacked=1024 * 1024, streams=False)
 
 
 class SignInError(ToolError):
     """A sign-in is not possible; the text gives the reason and a remedy."""
-
-
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
-    """A response, whose redirects are not followed; the names of its headers are in lower case."""
-
-    status: int
-    content: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +49,8 @@ class OAuthHttp:
         form: Mapping[str, str] | None = None,
         json: Json | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> HttpAnswer:
-        """Return the response to a request.
+    ) -> WebResponse:
+        """Return the response to a request, whose redirects are not followed.
 
         Raises:
             SignInError: The address is refused, or does not answer.
@@ -73,57 +66,31 @@ class OAuthHttp:
         addresses: Addresses = AnyAddress()
         if not named and not self.private:
             addresses = OtherMachines(PublicAddresses(refused=self.refused))
-        sent = {"Accept": "application/json", "Accept-Encoding": ENCODINGS, **(headers or {})}
-        body: str | None = None
+        sent = {"Accept": "application/json", **(headers or {})}
+        body: bytes | None = None
         if form is not None:
-            body, sent["Content-Type"] = urlencode(form), "application/x-www-form-urlencoded"
+            body = urlencode(form).encode()
+            sent["Content-Type"] = "application/x-www-form-urlencoded"
         elif json is not None:
-            body, sent["Content-Type"] = dumps(json), "application/json"
+            body, sent["Content-Type"] = dumps(json).encode(), "application/json"
         try:
             async with asyncio.timeout(SECONDS):
-                return await self._exchange(addresses, method, str(target), sent, body)
+                answer = await send_once(
+                    partial(open_guarded, addresses, self.network),
+                    method,
+                    str(target),
+                    headers=sent,
+                    body=body,
+                    limits=LIMITS,
+                )
+            if answer.cut:
+                raise WebError("too long")  # noqa: TRY301
         except (OSError, WebError):
             raise SignInError(
                 f"{host} does not answer, or its address is not public. Try again later; if it "
                 "stays so, an admin can look at the address of the server."
             ) from None
-
-    async def _exchange(
-        self,
-        addresses: Addresses,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: str | None,
-    ) -> HttpAnswer:
-        import aiohttp  # noqa: PLC0415 - the start must be quick
-        import yarl  # noqa: PLC0415
-
-        try:
-            async with (
-                open_guarded(addresses, self.network) as client,
-                client.request(
-                    method,
-                    yarl.URL(url, encoded=True),
-                    data=body,
-                    headers=headers,
-                    allow_redirects=False,
-                ) as response,
-            ):
-                if "text/event-stream" in response.headers.get("Content-Type", ""):
-                    return HttpAnswer(response.status, b"", _headers(response.headers))
-                encoding = ",".join(response.headers.getall("Content-Encoding", []))
-                chunks = response.content.iter_chunked(_CHUNK)
-                content, cut = await read_body(chunks, encoding, LIMITS)
-                if cut:
-                    raise WebError("too long")
-                return HttpAnswer(response.status, content, _headers(response.headers))
-        except (aiohttp.ClientError, ValueError) as error:
-            raise OSError(type(error).__name__) from None
-
-
-def _headers(given: Mapping[str, str]) -> dict[str, str]:
-    return {key.lower(): value for key, value in given.items()}
+        return answer
 
 
 def origin(url: str) -> tuple[str, str, int | None]:

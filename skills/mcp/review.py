@@ -4,7 +4,7 @@ import difflib
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from bot.agent.sanitizer import one_line
@@ -19,6 +19,19 @@ _MARKED = re.compile(rf"(?P<tool>.+)@(?P<mark>[0-9a-f]{{{_MARK_CHARACTERS}}})")
 def handle(pin: Pin) -> str:
     """Return the name with which to approve a tool or server, with a mark of the shown form."""
     return f"{pin.tool or pin.server}@{pin.offered_hash[:_MARK_CHARACTERS]}"
+
+
+def check_known(server: str, servers: Collection[str]) -> None:
+    """Check that there is a server with this name.
+
+    Raises:
+        BadRequestError: There is none; the text names those that there are.
+    """
+    if server not in servers:
+        raise BadRequestError(
+            f"There is no MCP server “{one_line(server, 40)}”. There are: "
+            f"{', '.join(servers) or 'none'}."
+        )
 
 
 def chosen(server: str, waiting: Sequence[Pin], wanted: Sequence[str]) -> list[Pin]:

@@ -20,7 +20,7 @@ from skills.mcp.images import ImageTaker, Save
 from skills.mcp.pins import Pins
 from skills.mcp.settings import McpServerSettings
 from skills.mcp.starts import WAITS, StartRequest
-from skills.mcp.tools import Offer, offers, result_text
+from skills.mcp.tools import Offer, offers, result_text, too_slow
 
 if TYPE_CHECKING:
     from skills.mcp.link import McpLink
@@ -156,9 +156,13 @@ class McpServer:
                 await self._set_problem(str(error))
             # Work does not wait for a decision that may come tomorrow.
             self.looked.set()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self.pace.pins_every):
-                    await self._stale.wait()
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait for a request to look again, at most until the pins are to be read again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.pace.pins_every):
+                await self._stale.wait()
 
     async def _connect(self, connect: Connect) -> str:
         self._stale.clear()
@@ -192,9 +196,7 @@ class McpServer:
             await self._review(problems)
             await asyncio.sleep(self.pace.list_pause)
             while loop.time() - asked < self.pace.list_every and not self._stale.is_set():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self.pace.pins_every):
-                        await self._stale.wait()
+                await self._pause()
                 if self.waiting or not self._reviewed:
                     await self._review(problems)
 
@@ -259,31 +261,36 @@ class McpServer:
                 f"The MCP server {self.name} is not connected now. Try again in a minute, or go on "
                 "without it."
             )
-        accepted = self._accepted.get(offer.raw_name)
-        if accepted is None or accepted.hash != offer.hash:
-            raise ToolError(
-                f"{offer.name} is no longer what it was: the server took it back or changed it, "
-                "and an admin has not approved that. Go on without it."
-            )
         seconds = self.settings.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
-                result = await link.call(offer.raw_name, arguments, seconds=seconds + GRACE)
-                if not result.get("isError"):
-                    result = await ImageTaker(self.name, self.save).take(result, context, link.read)
+                result = await self._ask(link, self._accepted, offer, context, arguments)
         except TimeoutError:
             # A server that hangs does not answer this request either, and is restarted.
             self.look_again()
             raise too_slow(self.name, seconds) from None
         return await text_of(self.name, result)
 
-
-def too_slow(server: str, seconds: float) -> ToolError:
-    """Return the error of a call that a server did not answer in time."""
-    return ToolError(
-        f"The MCP server {server} did not answer within {seconds:g} seconds. It may have done what "
-        "was asked. Try something smaller, or go on without it."
-    )
+    async def _ask(
+        self,
+        link: "McpLink",
+        accepted: Mapping[str, Offer],
+        offer: Offer,
+        context: ToolContext,
+        arguments: Json,
+    ) -> Json:
+        """Call a tool in its approved form, and take the images out of the result."""
+        current = accepted.get(offer.raw_name)
+        if current is None or current.hash != offer.hash:
+            raise ToolError(
+                f"{offer.name} is no longer what it was: the server took it back or changed it, "
+                "and an admin has not approved that. Go on without it."
+            )
+        seconds = self.settings.timeout_seconds + GRACE
+        result = await link.call(offer.raw_name, arguments, seconds=seconds)
+        if result.get("isError"):
+            return result
+        return await ImageTaker(self.name, self.save).take(result, context, link.read)
 
 
 async def text_of(server: str, result: Json) -> str:
@@ -320,11 +327,16 @@ async def _raise_at_end(link: "McpLink") -> None:
     raise ConnectionResetError("the connection ended")
 
 
-def link_problem(error: BaseException) -> str:
-    """Return the reason why a connection failed, for an admin."""
+def first_in(error: BaseException) -> BaseException:
+    """Return the first error of a group of errors; another error is returned unchanged."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    match error:
+    return error
+
+
+def link_problem(error: BaseException) -> str:
+    """Return the reason why a connection failed, for an admin."""
+    match error := first_in(error):
         case FileNotFoundError():
             return f"there is no program {error.filename}"
         case OSError():

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,18 +12,16 @@ from bot.errors import DatabaseUnreachableError, ToolError
 from bot.values import Identity, Json
 from db.mcp_pins import Pin
 from skills.base import ToolContext
-from skills.mcp.images import ImageTaker
 from skills.mcp.server import (
-    GRACE,
     McpServer,
+    first_in,
     link_problem,
     load_connect,
     offered_by,
     text_of,
-    too_slow,
 )
 from skills.mcp.sign_ins import SignInNeededError, SignIns
-from skills.mcp.tools import Offer
+from skills.mcp.tools import Offer, too_slow
 
 if TYPE_CHECKING:
     from skills.mcp.link import McpLink
@@ -60,9 +57,7 @@ class PersonalServer(McpServer):
                 await self._offer(await self.pins.known(self.name))
             except DatabaseUnreachableError as error:
                 await self._set_problem(str(error))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self.pace.pins_every):
-                    await self._stale.wait()
+            await self._pause()
 
     async def _offer(self, known: list[Pin]) -> None:
         """Offer what is approved, without a connection."""
@@ -108,16 +103,7 @@ class PersonalServer(McpServer):
 
         async def call(link: "McpLink") -> Json:
             accepted = await self._listed_now(link)
-            if offer.raw_name not in accepted or accepted[offer.raw_name].hash != offer.hash:
-                raise ToolError(
-                    f"{offer.name} is no longer what it was: the server took it back or changed "
-                    "it, and an admin has not approved that. Go on without it."
-                )
-            result: Json = await link.call(offer.raw_name, arguments, seconds=seconds + GRACE)
-            if not result.get("isError"):
-                taker = ImageTaker(self.name, self.save)
-                result = await taker.take(result, context, link.read)
-            return result
+            return await self._ask(link, accepted, offer, context, arguments)
 
         try:
             async with asyncio.timeout(seconds):
@@ -142,7 +128,7 @@ class PersonalServer(McpServer):
             async with connect(self.name, settings, self.environ, lambda: None) as link:
                 return await work(link)
         except Exception as error:
-            if isinstance(found := _first(error), ToolError | SignInNeededError):
+            if isinstance(found := first_in(error), ToolError | SignInNeededError):
                 raise found from None
             if isinstance(error, TimeoutError):
                 raise
@@ -165,9 +151,3 @@ def _offer_of(pin: Pin) -> Offer:
         schema=pin.approved["schema"],
         hash=pin.approved_hash,
     )
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -80,9 +80,7 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
         return await servers.away(needed)
 
     return SkillParts(
-        skills=live_skills(
-            servers.servers, prefix="mcp", description="Tools of the MCP server {}.", guide=GUIDE
-        ),
+        skills=build(servers),
         unavailable=unavailable,
         commands=(
             *((McpCommands(servers).command,) if servers.servers else ()),

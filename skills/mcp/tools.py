@@ -10,6 +10,7 @@ from bot.agent.documents import too_deep
 from bot.agent.plain import clean, plain
 from bot.agent.sanitizer import escape_for_model, for_log, one_line
 from bot.catalog.schemas import check_foreign_schema, tool_name
+from bot.errors import ToolError
 from bot.values import Json
 
 MOST_RAW_NAME_CHARACTERS = 200
@@ -139,6 +140,14 @@ def _cleaned(value: object) -> object:
     if isinstance(value, list):
         return [_cleaned(part) for part in value]
     return clean(value) if isinstance(value, str) else value
+
+
+def too_slow(server: str, seconds: float) -> ToolError:
+    """Return the error of a call that a server did not answer in time."""
+    return ToolError(
+        f"The MCP server {server} did not answer within {seconds:g} seconds. It may have done what "
+        "was asked. Try something smaller, or go on without it."
+    )
 
 
 def result_text(server: str, result: Json) -> str:
