@@ -31,6 +31,8 @@ class DiscordMembers:
     async def membership(self, user: Identity, place: Place, *, groups: bool = True) -> Membership:
         """Return the membership of a user in a server; for no server, in any of the bot's.
 
+        A server that `discord.guilds` does not name has no members.
+
         Raises:
             DeliveryError: Discord does not answer.
         """
@@ -45,12 +47,16 @@ class DiscordMembers:
         return ABSENT
 
     async def _servers(self) -> list[str]:
-        if known := self.client.guilds:
-            return [str(guild.id) for guild in known[:MOST_SERVERS]]
-        found = await self.sender.ask(lambda: self.client.http.get_guilds(limit=MOST_SERVERS))
-        return [str(guild["id"]) for guild in found]
+        """Return the servers with the bot in which it answers."""
+        found = [str(guild.id) for guild in self.client.guilds]
+        if not found:
+            listed = await self.sender.ask(lambda: self.client.http.get_guilds(limit=MOST_SERVERS))
+            found = [str(guild["id"]) for guild in listed]
+        return [guild for guild in found if self.policy.serves(guild)][:MOST_SERVERS]
 
     async def _in(self, guild: str, user: Identity) -> Membership:
+        if not self.policy.serves(guild):
+            return ABSENT
         number, account = int(guild), int(user.account)
         try:
             member = await self.sender.ask(lambda: self.client.http.get_member(number, account))

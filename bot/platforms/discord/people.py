@@ -84,13 +84,18 @@ class DiscordAccessPolicy(Deduplicator):
         if not place.workspace:
             if settings.direct_messages == "nobody":
                 return AccessRefusal(NO_DIRECT_MESSAGES)
-        elif settings.guilds is not None and place.workspace not in settings.guilds:
+        elif not self.serves(place.workspace):
             return AccessRefusal(NOT_THIS_SERVER, silent=True)
         elif settings.channels is not None and not channels & set(settings.channels):
             return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
         if self.admits(user):
             return None
         return AccessRefusal(ROLES_UNKNOWN if settings.roles and not place.workspace else NOT_YOU)
+
+    def serves(self, guild: str) -> bool:
+        """Return True if the bot answers in a server."""
+        guilds = self._settings().guilds
+        return guilds is None or guild in guilds
 
     def admits(self, user: DiscordUser) -> bool:
         """Return True if an account or its roles may use the bot."""

@@ -56,7 +56,9 @@ class DiscordSettings(PlatformSettings):
     """
 
     guilds: tuple[Snowflake, ...] | None = None
-    """Servers (their ids) where the bot answers; null: all, []: none."""
+    """Servers (their ids) where the bot answers, and whose members it answers in direct messages;
+    null: all, []: none.
+    """
 
     channels: tuple[Snowflake, ...] | None = None
     """Channels where the bot answers, their threads included, or whole categories; null: all, []:

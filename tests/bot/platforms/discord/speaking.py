@@ -4,6 +4,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -125,7 +126,7 @@ def readable(message: Message) -> str:
 
 
 @asynccontextmanager
-async def stand(tempo: Tempo = AT_ONCE) -> AsyncIterator[Stand]:
+async def stand(tempo: Tempo = AT_ONCE, **settings: Any) -> AsyncIterator[Stand]:
     """Log in while the block lasts; nobody listens."""
     async with FakeDiscord.open() as fake:
         guild = fake.add_guild("Town")
@@ -134,12 +135,15 @@ async def stand(tempo: Tempo = AT_ONCE) -> AsyncIterator[Stand]:
         fake.join(guild, alice)
         fake.join(guild, bob)
         said = await fake.say(alice, channel, "what is new?", mention=True)
-        settings = DiscordSettings(
-            token=SecretStr(fake.token), api_url=fake.api_url, gateway_url=fake.gateway_url
+        given = DiscordSettings(
+            token=SecretStr(fake.token),
+            api_url=fake.api_url,
+            gateway_url=fake.gateway_url,
+            **settings,
         )
-        async with open_client(settings) as client:
+        async with open_client(given) as client:
             tasks = Tasks()
-            outlet = DiscordOutlet(client, settings, tasks, tempo=tempo)
+            outlet = DiscordOutlet(client, given, tasks, tempo=tempo)
             try:
                 yield Stand(fake, client, tasks, outlet, guild, channel, alice, bob, said)
             finally:

@@ -41,3 +41,12 @@ async def test_a_user_who_left_and_a_server_without_the_bot_have_no_members(at: 
     assert await at.outlet.membership(alice, place) == GONE
     assert await at.outlet.membership(alice, direct) == GONE
     assert await at.outlet.membership(alice, Place("discord", "99999", "1")) == GONE
+
+
+async def test_a_server_in_which_the_bot_does_not_answer_makes_nobody_a_member() -> None:
+    """Everyone may add a public bot to a server of their own, and write to it directly."""
+    async with stand(guilds=("20001",)) as at:
+        alice = identity_of(at.alice.id)
+        places = (Place("discord", "", "55"), Place("discord", str(at.guild.id), "1"))
+
+        assert [await at.outlet.membership(alice, place) for place in places] == [GONE, GONE]
