@@ -8,6 +8,7 @@ from bot.conversations.access import has_admin_powers
 from bot.conversations.command_lines import CommandSpec, CommandTable
 from bot.conversations.commands import CommandCall
 from bot.conversations.context_preview import imagined
+from bot.conversations.control import stop_turn
 from bot.errors import NotAllowedError
 from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply
@@ -119,7 +120,7 @@ async def stop(call: CommandCall) -> CommandReply:
         if active is None and caller.shared:
             other = await turns.active_of(tx, None, caller.place, before=caller.command_id or None)
             active = other if other and has_admin_powers(caller, other.place) else None
-        stopped = active is not None and await turns.request_stop(tx, active.id, bot.now())
+        stopped = active is not None and await stop_turn(tx, active, caller, bot.now())
     if other is not None and active is None:
         return CommandReply(text=NOT_YOURS.format(name=one_line(other.user_name, 60)), failed=True)
     if active is None or not stopped:

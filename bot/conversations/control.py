@@ -3,6 +3,7 @@
 import asyncio
 import re
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from bot.conversations.access import account_in, has_admin_powers, is_operator
 from bot.errors import BadRequestError, NotAllowedError
@@ -175,7 +176,7 @@ class Control:
             await self.manager.stop_run(run, caller)
         async with self.database.transaction() as tx:
             for turn in affected.turns:
-                await turns.request_stop(tx, turn.id, self.now())
+                await stop_turn(tx, turn, caller, self.now())
             await commands.apply(tx, caller.command_id, self.now())
         for turn in affected.turns:
             self.active_turns.stop(turn.id)
@@ -189,6 +190,22 @@ class Control:
             nobody = Pause(paused_by=caller.user.key, created_at=self.now())
             await self._record(tx, "drain", nobody, caller)
         self.draining.set()
+
+
+async def stop_turn(tx: Transaction, turn: Turn, caller: Caller, now: datetime) -> bool:
+    """Request that a turn be stopped, and record that once; `False` when it is over."""
+    if not await turns.request_stop(tx, turn.id, now):
+        return False
+    entry = caller.entry(
+        "stop",
+        now,
+        owner=turn.user.key,
+        subject=turn.id,
+        effect="an answer",
+        id_=audit.entry_id("stop", turn.id, caller.user.key),
+    )
+    await audit.record(tx, entry)
+    return True
 
 
 def account_named(typed: str, admin: Identity) -> Identity:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from sqlalchemy import func, select
 
+from bot.accounts import account_of
 from bot.conversations.access import AccessSettings
 from bot.values import Identity, Json
 from db import tables
@@ -271,3 +272,10 @@ async def test_an_admin_stops_the_answer_of_another_user(chat_way: ChatWay) -> N
             await chat.reads(talk, "On and on")
             await chat.write("dave", talk, "stop", mention=True)
             await chat.reads(talk, "(stopped)")
+            async with chat.running.database.snapshot() as tx:
+                who = select(tables.audit.c.user_id, tables.audit.c.owner_id)
+                stops = await tx.execute(who.where(tables.audit.c.action == "stop"))
+                noted = [tuple(row) for row in stops]
+
+        bob, dave = (account_of(chat.account(name)).key for name in ("bob", "dave"))
+        assert noted == [(dave, bob)]

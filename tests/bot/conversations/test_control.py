@@ -200,3 +200,8 @@ async def test_a_kill_stops_what_is_in_its_scope_alone(
     assert (await stored.read_run(untouched.id)).status is not RunStatus.CANCELLED
     async with office.database.snapshot() as tx:
         assert await turns.stop_requested(tx, [turn]) == [turn]
+        rows = (await tx.execute(select(audit))).all()
+    stopped = {turn, *(run.id for run in runs.values())}
+    assert sorted((row.action, row.subject, row.owner_id) for row in rows) == sorted(
+        [("kill", "all", EVE), *(("stop", each, EVE) for each in stopped)]
+    )
