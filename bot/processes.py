@@ -100,8 +100,8 @@ async def chat(watch: ConfigWatch, *, name: str, plain: bool | None) -> int:
         loop_watch.started(logging.WARNING if watch().logging.file else logging.INFO)
         # Ctrl-C is input here: it stops an answer.
         with StopSignals(signal.SIGTERM) as signals:
-            work = terminal.intake.run(bot.orchestrator)
-            await signals.until_stopped(work, finished=bot.finished)
+            work = terminal.run(bot.orchestrator, ended=bot.finished)
+            await signals.until_stopped(work)
     return 0
 
 

@@ -49,19 +49,15 @@ class StopSignals:
         self.requested.set()
         self._on_stop()
 
-    async def until_stopped(
-        self, work: Coroutine[Any, Any, Result], *, finished: asyncio.Event | None = None
-    ) -> Result | None:
-        """Run `work` and return its result; `None` if a signal, or `finished`, interrupted it."""
+    async def until_stopped(self, work: Coroutine[Any, Any, Result]) -> Result | None:
+        """Run `work` and return its result; `None` if a signal interrupted it."""
         task = asyncio.ensure_future(work)
-        ends = [self.requested, *([finished] if finished else [])]
-        stops = {asyncio.ensure_future(each.wait()) for each in ends}
+        stop = asyncio.ensure_future(self.requested.wait())
         try:
-            await asyncio.wait({task, *stops}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
             return task.result() if task.done() else None
         finally:
-            for stop in stops:
-                stop.cancel()
+            stop.cancel()
             if not task.done():
                 task.cancel()
                 with suppress(asyncio.CancelledError):

@@ -224,3 +224,22 @@ class SlowInboundHandler(FakeInboundHandler):
         await super().receive(incoming)
         await self.go_on.wait()
         return CommandReply(text="2 of 5")
+
+
+class DrainedInboundHandler(FakeInboundHandler):
+    """Ends its process with each line, before it answers.
+
+    Attributes:
+        ended: Set once the process may end.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended = asyncio.Event()
+
+    async def receive(self, incoming: Incoming) -> CommandReply | None:
+        self.heard.append(incoming)
+        self.ended.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return CommandReply(text="I end.")

@@ -170,6 +170,7 @@ async def sit_down(
     inbound: FakeInboundHandler | None = None,
     on_present: Callable[[Identity], Awaitable[None]] = nothing_waits,
     screen: FakeScreen | None = None,
+    ended: asyncio.Event | None = None,
 ) -> AsyncIterator[Sitting]:
     """Begin a chat at a terminal of paper; the block begins when its prompt is there."""
     paper = screen or FakeScreen()
@@ -178,7 +179,7 @@ async def sit_down(
         terminal = Terminal(
             model_name="a fake model", on_present=on_present, name=name, interactive=True
         )
-        chat = asyncio.ensure_future(_chat(terminal, heard))
+        chat = asyncio.ensure_future(_chat(terminal, heard, ended))
         await paper.until(lambda: paper.last_line.endswith(">"), "the prompt")
         try:
             yield Sitting(terminal, paper, keys, heard, chat)
@@ -188,5 +189,5 @@ async def sit_down(
                 await chat
 
 
-async def _chat(terminal: Terminal, inbound: InboundHandler) -> None:
-    await terminal.intake.run(inbound)
+async def _chat(terminal: Terminal, inbound: InboundHandler, ended: asyncio.Event | None) -> None:
+    await terminal.run(inbound, ended=ended)

@@ -75,6 +75,6 @@ async def at_terminal(
             opening = open_watched(config, outlets, file=file, further_skills=further_skills)
             async with opening as bot:
                 announcements.append(bot.announcements)
-                async with running(terminal.intake.run(bot.orchestrator)):
+                async with running(terminal.run(bot.orchestrator, ended=bot.finished)):
                     await screen.until(lambda: screen.last_line.endswith(">"), "the prompt")
                     yield Desk(bot, terminal, screen, keys)

@@ -174,7 +174,8 @@ async def test_an_operator_kills_and_drains_at_the_terminal(sqlite_url: str) -> 
         it.send("Count my hens.")
         await it.shows("Begun.")
         await it.until(lambda: bool(it.bot.upkeep.active.by_id), "the run")
-        await it.until(lambda: not it.bot.upkeep.turns.by_id, "the end of the answer")
+        turns = it.bot.upkeep.turns
+        await it.until(lambda: not (turns.by_id or turns.ending), "the end of the answer")
         it.send("/kill all")
         await it.shows("This stops 1 run and 0 answers of 1 user in the whole bot")
         going = (await newest_run(it.bot, "Count")).status

@@ -3,7 +3,7 @@
 import asyncio
 import codecs
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TextIO
 
 from bot.agent.sanitizer import safe_markdown
@@ -115,13 +115,28 @@ def _under_way(state: TerminalState) -> bool:
     return bool(state.replies or state.thinking or state.going)
 
 
-async def lines_of(stream: TextIO) -> AsyncIterator[str]:
-    """Yield the lines of a pipe or a file as they arrive, without blocking the event loop."""
+async def wait_unless(ended: asyncio.Event, work: Awaitable[None]) -> None:
+    """Wait for work, until an event is set at the latest."""
+    waits = [asyncio.ensure_future(work), asyncio.ensure_future(ended.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()
+
+
+async def lines_of(stream: TextIO, ended: asyncio.Event) -> AsyncIterator[str]:
+    """Yield the lines of a pipe or a file as they arrive, until an event is set.
+
+    The event loop is not blocked.
+    """
     descriptor = stream.fileno()
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     rest, chunk = "", b"more"
     while chunk:
-        await _readable(descriptor)
+        await wait_unless(ended, _readable(descriptor))
+        if ended.is_set():
+            return
         chunk = os.read(descriptor, 65_536)
         *lines, rest = (rest + decoder.decode(chunk, final=not chunk)).split("\n")
         for line in lines:

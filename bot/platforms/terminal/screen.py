@@ -257,8 +257,8 @@ class Chat:
         )
         self._listener = LineHandler(inbound, state, self._screen, on_present)
 
-    async def run(self, user: Identity, model_name: str) -> None:
-        """Run the chat until the user leaves; lines sent earlier are still handled."""
+    async def run(self, user: Identity, model_name: str, ended: asyncio.Event) -> None:
+        """Run the chat until the user leaves or `ended` is set; earlier lines are still handled."""
         screen = self._screen
         try:
             async with screen.opened():
@@ -266,8 +266,10 @@ class Chat:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._listen(user), name="terminal listener")
                     stopper = tasks.create_task(self._stop_turns(), name="terminal stopper")
+                    leaver = tasks.create_task(self._leave(ended), name="terminal leaver")
                     await screen.prompt()
                     stopper.cancel()
+                    leaver.cancel()
                     self._lines.put_nowait(None)
                 self._state.leave()
         finally:
@@ -279,6 +281,10 @@ class Chat:
             await self._listener.take(line)
             if self._listener.left:
                 self._screen.end()
+
+    async def _leave(self, ended: asyncio.Event) -> None:
+        await ended.wait()
+        self._screen.end()
 
     async def _stop_turns(self) -> None:
         while True:

@@ -1,5 +1,6 @@
 """The terminal platform: one user at a time, at a prompt or through a pipe."""
 
+import asyncio
 import os
 import sys
 from typing import TextIO
@@ -8,7 +9,12 @@ from bot.platforms.handler import InboundHandler
 from bot.platforms.terminal.listener import LineHandler, OnPresent
 from bot.platforms.terminal.outlet import TerminalOutlet
 from bot.platforms.terminal.people import DEFAULT_NAME, PLATFORM, identity_of
-from bot.platforms.terminal.plain import Pipe, everything_was_said, lines_of
+from bot.platforms.terminal.plain import (
+    Pipe,
+    everything_was_said,
+    lines_of,
+    wait_unless,
+)
 from bot.platforms.terminal.state import TerminalState
 
 
@@ -63,22 +69,26 @@ class Terminal:
         """The intake: this object."""
         return self
 
-    async def run(self, inbound: InboundHandler) -> None:
-        """Run until the user leaves, or until the pipe ends and its replies and runs are done."""
+    async def run(self, inbound: InboundHandler, *, ended: asyncio.Event | None = None) -> None:
+        """Run until the user leaves, or until the pipe ends and its replies and runs are done.
+
+        Once `ended` is set, no line is read any more, and those read before are still handled.
+        """
+        ended = ended or asyncio.Event()
         if self.interactive:
             # The drawing libraries take 0.25 s to import, and only an interactive chat needs them.
             from bot.platforms.terminal.screen import Chat  # noqa: PLC0415
 
             chat = Chat(inbound, self._state, self._on_present)
-            await chat.run(self._user, self._model_name)
+            await chat.run(self._user, self._model_name, ended)
             return
         listener = LineHandler(inbound, self._state, Pipe(self._stdout), self._on_present)
         try:
             await listener.arrive(self._user)
-            async for line in lines_of(self._stdin):
+            async for line in lines_of(self._stdin, ended):
                 replied = self._state.next_reply()
                 if await listener.take(line):
-                    await replied()
+                    await wait_unless(ended, replied())
                 if listener.left:
                     return
             await everything_was_said(self._state, idle_seconds=self._settle_seconds)

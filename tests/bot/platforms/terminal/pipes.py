@@ -63,7 +63,11 @@ class Piped:
 
 @asynccontextmanager
 async def piped(
-    inbound: FakeInboundHandler, *, idle_seconds: float = 5.0, written: Output | None = None
+    inbound: FakeInboundHandler,
+    *,
+    idle_seconds: float = 5.0,
+    written: Output | None = None,
+    ended: asyncio.Event | None = None,
 ) -> AsyncIterator[Piped]:
     read_end, write_end = os.pipe()
     out = written or Output()
@@ -76,7 +80,7 @@ async def piped(
             stdout=out,
             idle_seconds=idle_seconds,
         )
-        chat = asyncio.ensure_future(_run(terminal, inbound))
+        chat = asyncio.ensure_future(_run(terminal, inbound, ended))
         opened = Piped(terminal, inbound, out, chat, read_end, write_end)
         try:
             yield opened
@@ -106,5 +110,7 @@ async def from_file(path: Path, inbound: FakeInboundHandler) -> str:
     return out.getvalue()
 
 
-async def _run(terminal: Terminal, inbound: FakeInboundHandler) -> None:
-    await terminal.intake.run(inbound)
+async def _run(
+    terminal: Terminal, inbound: FakeInboundHandler, ended: asyncio.Event | None
+) -> None:
+    await terminal.run(inbound, ended=ended)

@@ -19,7 +19,7 @@ from tests.bot.platforms.terminal.things import (
     person,
     question,
 )
-from tests.fakes.inbound import Answered, FakeInboundHandler
+from tests.fakes.inbound import Answered, DrainedInboundHandler, FakeInboundHandler
 from tests.fakes.terminal import Sitting, sit_down
 
 ENTER, CTRL_C, CTRL_D, ESCAPE, UP = "\r", "\x03", "\x04", "\x1b", "\x1b[A"
@@ -493,3 +493,11 @@ async def test_a_question_of_an_earlier_chat_can_be_answered_by_its_id() -> None
 
         await sitting.screen.shows("Done.")
         assert sitting.inbound.answered == [Answered(person("alice"), "0190aabb", "yes")]
+
+
+async def test_a_process_that_ends_answers_the_line_at_hand_and_leaves() -> None:
+    inbound = DrainedInboundHandler()
+    async with sit_down(inbound=inbound, ended=inbound.ended) as sitting:
+        sitting.send("/drain")
+
+        assert "I end." in await left(sitting)

@@ -12,7 +12,7 @@ from bot.platforms.terminal.terminal import Terminal
 from bot.values import RunStatus, StepState, Stopper
 from tests.bot.platforms.terminal.pipes import Output, Piped, from_file, idle, piped
 from tests.bot.platforms.terminal.things import OPTIONS, announcement, card, person, question, steps
-from tests.fakes.inbound import FakeInboundHandler
+from tests.fakes.inbound import DrainedInboundHandler, FakeInboundHandler
 from tests.fakes.terminal import nothing_waits
 
 
@@ -305,3 +305,11 @@ async def test_bytes_that_are_no_text_and_endless_lines_end_nothing(tmp_path: Pa
     written = await from_file(path, Stumbling())
 
     assert written.endswith("Yes, still here.\n")
+
+
+async def test_a_process_that_ends_answers_the_line_at_hand_and_reads_no_other() -> None:
+    inbound = DrainedInboundHandler()
+    async with piped(inbound, ended=inbound.ended) as chat:
+        chat.send("/drain\n")
+
+        assert await chat.ended() == "I end.\n"
