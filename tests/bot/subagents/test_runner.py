@@ -18,7 +18,7 @@ from bot.catalog.agents import AgentDefinition
 from bot.errors import LeftError, ModelError, NotAllowedError
 from bot.events import EventBus
 from bot.models.base import Model
-from bot.rights.effective import Rights
+from bot.rights.effective import Rights, RightsLevel
 from bot.subagents.active import ActiveRun, ActiveRuns, Restarts, RunAccount
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.cards import Cards
@@ -27,7 +27,7 @@ from bot.subagents.run_factory import RunFactory
 from bot.subagents.runner import LOST_AFTER_SECONDS, MAX_CRASHES, OUR_FAULT, Runner
 from bot.subagents.summaries import Summaries
 from bot.tasks import Tasks
-from bot.values import Identity, RunStatus
+from bot.values import Identity, Place, RunStatus
 from db.database import Database
 from db.runs import Run
 from db.steps import StepWriter
@@ -294,3 +294,36 @@ async def test_a_lower_cap_of_the_configuration_counts_for_a_run_under_way(
         await factory._rights(Rights(), run, alice, account, clock)
     assert before == (50_000, 500)
     assert (account.budget.total, clock.total) == (9_000, 120)
+
+
+def without(key: str, tool: str, budget: int) -> Rights:
+    """Return rights that leave out a tool and lower the budget."""
+    level = RightsLevel(
+        key=key, title=key, denied={"tools": (tool,)}, limits={"max_token_budget": budget}
+    )
+    return Rights((level,), key)
+
+
+async def test_the_rights_of_the_spawn_count_until_the_end_and_what_is_taken_away_at_once(
+    setup: RunnerSetup, alice: Identity
+) -> None:
+    at_spawn = without("the role then", "shell", 20_000)
+    run = await setup.run(alice)
+    now = [Rights()]
+
+    async def rights_of(_: Identity, __: Place) -> Rights:
+        return now[0]
+
+    factory = replace(setup.runner(ScriptedModel()).factory, rights=rights_of)
+    account, clock = RunAccount(Progress(), TokenBudget(50_000)), WorkClock(500)
+    widened = await factory._rights(at_spawn, run, alice, account, clock)
+    budget = account.budget.total
+    now[0] = without("the role now", "web_fetch", 9_000)
+    narrowed = await factory._rights(at_spawn, run, alice, account, clock)
+
+    assert "the role then" in widened.refusal("tools", "shell")
+    assert not widened.refusal("tools", "web_fetch")
+    assert budget == 20_000
+    assert "the role then" in narrowed.refusal("tools", "shell")
+    assert "the role now" in narrowed.refusal("tools", "web_fetch")
+    assert account.budget.total == 9_000
