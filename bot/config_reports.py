@@ -44,7 +44,7 @@ class ConfigReports:
         about = tuple(each.key for each in reload.changes)
         notice = AdminNotice(
             key=f"configuration {reload.content} {now.isoformat()}",
-            text="\n".join(
+            text="\n\n".join(
                 [
                     reload.text,
                     *problems,

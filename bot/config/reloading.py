@@ -52,10 +52,11 @@ class Reload:
 
     @property
     def text(self) -> str:
-        """The report for admins."""
+        """The report for admins, Markdown."""
         if self.error:
+            mistakes = self.error.replace("\n  ", "\n- ")
             return (
-                f"{self.error}\nThe configuration from before stays in force. Mend the file: it "
+                f"{mistakes}\n\nThe configuration from before stays in force. Mend the file: it "
                 "is read again when it changes."
             )
         if not self.changes:
@@ -65,7 +66,7 @@ class Reload:
         if (more := len(self.changes) - MOST_CHANGES) > 0:
             lines.append(f"- and {more} more, which the log names")
         if any(each.restart for each in self.changes):
-            lines.append("Restart every process of the bot for what needs it.")
+            lines.append("\nRestart every process of the bot for what needs it.")
         return "\n".join(lines)
 
 

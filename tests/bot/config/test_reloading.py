@@ -100,6 +100,7 @@ async def test_a_change_is_reported_with_old_and_new_values_and_no_secret(
             "- `agent.max_steps`: 20 → 3",
             "- `slack.signing_secret`: changed",
             "- `logging.level`: info → debug (needs a restart)",
+            "",
             "Restart every process of the bot for what needs it.",
         ]
     )
@@ -239,6 +240,20 @@ async def test_an_invalid_file_changes_nothing_and_is_reported_once_with_the_lin
     assert [each.levelname for each in caplog.records] == ["ERROR"]
 
 
+async def test_each_mistake_is_a_line_of_a_list(desk: Desk) -> None:
+    desk.put("agent: {max_steps: 0}\nsubagents: {max_depth: 9}\n")
+
+    reload = await desk.look()
+
+    assert reload is not None
+    mistakes, _, rest = reload.text.partition("\n\n")
+    assert [line.partition(" (")[0] for line in mistakes.splitlines()[1:]] == [
+        "- agent.max_steps",
+        "- subagents.max_depth",
+    ]
+    assert rest.startswith("The configuration from before stays in force.")
+
+
 async def test_a_mended_file_counts(desk: Desk) -> None:
     desk.put("slack: [\n")
     await desk.look()
@@ -329,6 +344,7 @@ async def test_a_key_that_needs_a_restart_keeps_its_value_and_is_reported_once(d
     assert first is not None
     assert second is not None
     assert [each.key for each in first.changes if each.restart] == ["database.url"]
+    assert first.text.endswith("\n\nRestart every process of the bot for what needs it.")
     assert [each.key for each in second.changes] == ["agent.name"]
     assert desk.watch().database == Config().database
     assert desk.watch().agent.name == "Ada"
