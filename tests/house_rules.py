@@ -310,6 +310,7 @@ BOUNDARIES = {
     "bot.conversations.announcements": "a delivery",
     "bot.conversations.durable_commands": "a command that is carried out once more",
     "bot.conversations.files": "the fetching of a file",
+    "bot.conversations.lost_access": "the check of one owner",
     "bot.conversations.turn_reply": "a reply",
     "bot.conversations.turns": "a turn",
     "bot.conversations.upkeep": "a regular duty",

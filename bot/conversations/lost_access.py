@@ -13,7 +13,7 @@ from bot.subagents.wording import Outcome
 from bot.values import Clock, Identity, Place, RunStatus
 from db import audit, runs, schedules, turns, work_owners
 from db.audit import SYSTEM, AuditEntry
-from db.database import Database
+from db.database import Database, is_connection_trouble
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,14 @@ class LostAccess:
 
         async def check(user: Identity, place: Place) -> None:
             async with few:
-                if reason := await self.directory.lost(user, place):
-                    await self._end(user, place, reason)
+                try:
+                    if reason := await self.directory.lost(user, place):
+                        await self._end(user, place, reason)
+                except Exception as error:
+                    if is_connection_trouble(error):
+                        raise
+                    # The other owners are checked all the same.
+                    log.exception("The access of %s could not be checked", user.key)
 
         async with asyncio.TaskGroup() as group:
             for user, place in owners:

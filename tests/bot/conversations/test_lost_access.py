@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from bot.conversations.access import AccessSettings
 from bot.conversations.lost_access import CHECK_EVERY, LostAccess
 from bot.conversations.pairing import Pairings
 from bot.conversations.rights import FRESH, Memberships, RightsDirectory
+from bot.conversations.upkeep import SWEEP_SECONDS
 from bot.platforms.reading import Membership
 from bot.rights.settings import RolesSettings
 from bot.subagents.active import ActiveRuns
@@ -127,6 +129,49 @@ async def test_what_a_user_started_in_a_server_ends_when_they_leave_it_and_nothi
         rows = await tx.execute(select(audit))
         noted = [(row.user_id, row.action, row.owner_id, row.subject) for row in rows]
     assert noted == [(SYSTEM, "access lost", alice.key, "discord:70010:80010")]
+
+
+async def test_work_ends_within_five_minutes_of_the_loss_of_access(
+    watch: LostAccess, outlet: FakeOutlet, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    run = await stored.run(alice, status="running", **place_columns(HERE))
+    # The membership was read a moment before it is lost, and the owners were checked then.
+    await watch.end_lost()
+    outlet.members[alice, "70010"] = Membership(present=False)
+    lost_at = clock()
+
+    while (await stored.read_run(run.id)).cancel_requested_at is None:
+        clock.advance(SWEEP_SECONDS)
+        await watch.end_lost()
+        assert clock() - lost_at < timedelta(minutes=5)
+
+
+class OddOutlet(FakeOutlet):
+    """An outlet whose platform answers with nonsense about one user."""
+
+    async def membership(self, user: Identity, place: Place, *, groups: bool = True) -> Membership:
+        if user.account == "2":
+            raise KeyError("roles")
+        return Membership(present=False)
+
+
+async def test_an_odd_answer_about_one_owner_keeps_nobody_elses_access(
+    watch: LostAccess,
+    stored: Stored,
+    clock: FakeClock,
+    alice: Identity,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    odd = Identity("discord", "", "2")
+    for user in (odd, alice):
+        await stored.run(user, status="running", **place_columns(HERE))
+    memberships = Memberships({"discord": OddOutlet("discord")}, clock)
+
+    await replace(watch, directory=replace(watch.directory, memberships=memberships)).end_lost()
+
+    found = [row for row in await states(stored.database) if row[1] == "running"]
+    assert found == [("70010", "running", False), ("70010", "running", True)]
+    assert f"The access of {odd.key} could not be checked" in caplog.text
 
 
 async def test_the_end_of_access_is_recorded_once_by_all_processes(

@@ -252,6 +252,26 @@ async def test_a_grant_of_a_role_of_a_channel_counts_in_that_channel_alone(
     assert there == frozenset(rules[1:])
 
 
+async def test_an_admin_admits_no_account_of_another_workspace(
+    database: Database, clock: FakeClock
+) -> None:
+    office = FakeOffice(database, limits(), clock)
+    stranger = Identity("slack", "T20", "U2")
+    for user in (stranger, ANN):
+        await Stored(office.database, clock).person(user)
+        await database.write(pairings.put, user, f"CODE{user.account}", clock())
+    admin = Caller.of_user(ANN, Role.ADMIN, Place("slack", "T10", "C1"))
+    run = command_runner(office).run
+
+    refused = [await run(f"/retinue pair CODE{user.account}", admin) for user in (stranger, ANN)]
+    await database.write(pairings.confirm, "CODEU2", by="discord::1", now=clock())
+    kept = await run("/retinue pair remove slack:T20:U2", admin)
+
+    assert all("No one has got that code" in each.text for each in refused)
+    assert "is not admitted by a code" in kept.text
+    assert [each.user for each in await database.read(pairings.confirmed, limit=9)] == [stranger]
+
+
 async def test_an_admin_sees_every_account_of_the_workspace_that_is_admitted(
     database: Database, clock: FakeClock
 ) -> None:
