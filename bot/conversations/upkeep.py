@@ -128,6 +128,7 @@ class Upkeep:
     on_crashes: Callable[[int], None] = lambda _: None
     further: Callable[[], Sequence[Duty]] = tuple
     _logged: dict[str, str] = field(default_factory=dict)
+    _further: set[Duty] = field(default_factory=set)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
     async def run(self) -> None:
@@ -143,9 +144,11 @@ class Upkeep:
                 (SWEEP_SECONDS, self.release),
                 (SWEEP_SECONDS, self.checkpoint),
                 (None, self.retention.apply),
-                (SWEEP_SECONDS, self.do_further),
             ):
                 group.create_task(self._every(seconds, duty), name=f"upkeep: {duty.__name__}")
+            while True:
+                self.do_further(group)
+                await asyncio.sleep(SWEEP_SECONDS)
 
     async def _every(self, seconds: float | None, duty: Duty) -> None:
         """Repeat a duty after so many seconds; `None` for the configured interval."""
@@ -166,11 +169,21 @@ class Upkeep:
                 self._logged[name] = repr(error)
                 log.exception("The regular duty %s failed; it is tried again", name)
 
-    async def do_further(self) -> None:
-        """Do the duties of other modules that exist now."""
-        async with asyncio.TaskGroup() as group:
-            for duty in self.further():
-                group.create_task(self._do(duty), name=f"upkeep: {duty.__name__}")
+    def do_further(self, group: asyncio.TaskGroup) -> None:
+        """Begin the duties of other modules that exist now, except those that are under way.
+
+        One that takes long, such as a request to a model, delays no other.
+        """
+        for duty in self.further():
+            if duty not in self._further:
+                self._further.add(duty)
+                group.create_task(self._finish(duty), name=f"upkeep: {duty.__name__}")
+
+    async def _finish(self, duty: Duty) -> None:
+        try:
+            await self._do(duty)
+        finally:
+            self._further.discard(duty)
 
     # -- being alive -----------------------------------------------------------------------------
 

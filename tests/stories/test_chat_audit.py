@@ -11,6 +11,7 @@ from db import audit_chain
 from db.audit_chain import AuditKey, Verification
 from skills.settings import OwnSkillsSettings
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.patience import eventually
 from tests.stories.at_terminal import at_terminal
 from tests.stories.chats import ChatWay, new_chat
 from tests.stories.stage import Play, call
@@ -23,10 +24,18 @@ def kept_in(folder: Path) -> dict[str, Any]:
 
 
 async def verified(bot: Bot, folder: Path) -> Verification:
-    await bot.upkeep.do_further()
+    """Verify the log once all entries are sealed."""
     key = AuditKey((folder / "audit.key").read_bytes())
-    async with bot.database.snapshot() as tx:
-        return await audit_chain.verify(tx, [key])
+
+    async def verify() -> Verification:
+        async with bot.database.snapshot() as tx:
+            return await audit_chain.verify(tx, [key])
+
+    async def all_sealed() -> bool:
+        return not (await verify()).unsealed
+
+    await eventually(all_sealed, "a seal on all entries")
+    return await verify()
 
 
 async def test_an_admin_reads_what_was_done_and_by_whom_and_nobody_else_does(

@@ -1,5 +1,6 @@
 """Old rows are deleted in time, and nothing earlier."""
 
+import asyncio
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any
@@ -29,12 +30,17 @@ from tests.fakes.planned import Plans
 from tests.fakes.stored import Stored
 
 
+async def idle() -> None:
+    """Let everything happen that waits for nothing from outside."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 def upkeep(database: Database, clock: FakeClock, retention: RetentionSettings) -> Upkeep:
     """Return the duties, with the parts that forgetting takes."""
     settings = SubagentSettings()
-    parts: dict[str, Any] = {
-        field.name: None for field in fields(Upkeep) if field.name != "heartbeat"
-    }
+    own = {"heartbeat", "_logged", "_further"}
+    parts: dict[str, Any] = {field.name: None for field in fields(Upkeep) if field.name not in own}
     parts |= {
         "database": database,
         "engine": FakeEngine(),
@@ -89,6 +95,30 @@ async def test_a_configuration_that_a_start_brings_is_recorded_once(
 
     found = await database.read(audit.newest, audit.Filter(action="configuration"), limit=9)
     assert [each.entry.subject for each in found] == ["b" * 16, "a" * 16]
+
+
+async def test_a_duty_that_takes_long_delays_no_other(database: Database, clock: FakeClock) -> None:
+    """The audit log is sealed while a provider does not answer, for instance."""
+    release, done = asyncio.Event(), list[str]()
+
+    async def slow() -> None:
+        done.append("slow")
+        await release.wait()
+
+    async def quick() -> None:
+        done.append("quick")
+
+    duties = upkeep(database, clock, RetentionSettings())
+    duties = replace(duties, further=lambda: [slow, quick])
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        for _ in range(2):
+            duties.do_further(group)
+            await idle()
+        release.set()
+        await idle()
+        duties.do_further(group)
+
+    assert done == ["slow", "quick", "quick", "slow", "quick"]
 
 
 async def test_schedules_that_are_over_and_old_lists_are_forgotten_with_the_runs(
