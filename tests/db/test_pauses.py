@@ -1,23 +1,27 @@
 """Nothing begins in the scope of a committed pause, whatever runs at the same time."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, select
 
-from bot.values import Identity, Place, RunStatus, SlotCaps
-from db import admission, pauses, turns
-from db.database import Database
+from bot.values import PERSONAL, Identity, Place, RunStatus, SlotCaps
+from db import admission, intake, pauses, turns
+from db.database import Database, Transaction
 from db.pauses import EVERYWHERE, Pause
 from db.tables import pauses as table
 from db.tables import subagent_runs
 from db.tables import turns as turns_table
 from tests.fakes.clock import FakeClock
-from tests.fakes.stored import Stored
+from tests.fakes.stored import Stored, room
 
+#: Begins something of a user in a conversation, in a transaction.
+Beginning = Callable[[Transaction, str, Identity, datetime], Awaitable[None]]
 CAPS = SlotCaps(per_user=1_000, everyone=1_000)
 
 
@@ -128,19 +132,29 @@ async def test_a_run_that_has_begun_continues_after_the_answer_of_its_user(
     assert (promoted.id, promoted.status) == (run.id, RunStatus.RUNNING)
 
 
+async def claim_a_turn(tx: Transaction, conversation: str, alice: Identity, now: datetime) -> None:
+    assert await turns.claim_next(tx, conversation, now, "w")
+
+
+async def begin_with_a_message(tx: Transaction, _: str, alice: Identity, now: datetime) -> None:
+    known = await intake.read(tx, alice, room(alice), now, PERSONAL)
+    assert known is not None
+    assert not known.paused
+
+
+@pytest.mark.parametrize("begin", [claim_a_turn, begin_with_a_message])
 async def test_a_pause_is_committed_after_what_did_not_see_it(
-    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity, begin: Beginning
 ) -> None:
     conversation = await stored.conversation(alice)
-    turn = await stored.turn(alice, conversation)
+    await stored.turn(alice, conversation)
     async with database.transaction() as tx:
-        claimed = await turns.claim_next(tx, conversation, clock(), "w")
+        await begin(tx, conversation, alice, clock())
         pausing = asyncio.ensure_future(put(database, all_work(clock)))
         await asyncio.wait({pausing}, timeout=0.2)
         before = pausing.done()
     await pausing
 
-    assert claimed == turn
     assert not before
 
 
