@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from sqlalchemy import event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -20,7 +20,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from bot.errors import DatabaseBusyError, DatabaseUnreachableError
 from db import sqlite
 from db.settings import DatabaseSettings
-from db.trouble import BUSY, NO_CONNECTION, OutageLog, is_connection_trouble, reason_of
+from db.trouble import (
+    BUSY,
+    NO_CONNECTION,
+    OutageLog,
+    is_connection_trouble,
+    is_read_only,
+    reason_of,
+)
 from db.types import to_json
 
 __all__ = [
@@ -206,7 +213,7 @@ class Database:
         except DBAPIError as error:
             reason, failed = reason_of(error), True
             # A write in a snapshot is a bug, not an outage.
-            if reason is None or (reads and "readonly" in str(error.orig)):
+            if reason is None or (reads and is_read_only(error.orig)):
                 raise
             self.outages.failed(error, reason)
             raise DatabaseUnreachableError(reason) from error
@@ -376,6 +383,12 @@ def _on_server(url: URL, *, connections: int, seconds: float = 30) -> AsyncEngin
         cursor.execute(limit)
         cursor.close()
         connection.commit()
+
+    @event.listens_for(engine.sync_engine, "handle_error")
+    def _leave_standby(context: ExceptionContext) -> None:
+        # After a failover the server of an open connection may have become a standby.
+        if is_read_only(context.original_exception):
+            context.is_disconnect = True
 
     return engine
 

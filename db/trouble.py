@@ -75,6 +75,11 @@ def reason_in(text: str) -> str | None:
     return next((reason for sign, reason in _REASONS if sign in words), None)
 
 
+def is_read_only(error: BaseException | None) -> bool:
+    """Return True if a driver refused a write where only reads are allowed."""
+    return any(each in str(error) for each in ("readonly", "read-only transaction"))
+
+
 def is_connection_trouble(error: BaseException) -> bool:
     """Return True if the database was unreachable or busy, so that a retry may help."""
     return reason_of(error) is not None
