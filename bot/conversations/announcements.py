@@ -167,9 +167,13 @@ class Announcements:
             present=timedelta(seconds=settings.present_seconds),
             together=settings.joined,
         )
+        with_others = {each.key for items in claimed.values() for each in items} - claimed.keys()
         attempts: list[DeliveryAttempt | None] = []
         for key, keys in due:
             items = claimed.get(key)
+            if key in with_others:
+                # It is under way until the message of another item is sent.
+                keys.discard(key)
             # Before the commit: a claimed item that is not under way counts as forgotten.
             keys.update(each.key for each in items or ())
             self.under_way.update(keys)

@@ -15,6 +15,7 @@ from bot.tasks import Tasks
 from bot.values import Identity
 from db import deliveries, outbox, run_files
 from db.database import Database, DatabaseSettings
+from db.tables import outbox as outbox_table
 from db.tables import subagent_runs
 from tests.fakes.clock import FakeClock
 from tests.fakes.outlet import FakeOutlet
@@ -292,6 +293,28 @@ async def test_a_send_under_way_is_not_taken_for_stuck(
 
     assert [told.maybe_repeated for told in slow.announcements] == [False]
     assert (await stored.read_item(key)).status == "delivered"
+    assert not said.under_way
+
+
+async def test_results_that_are_due_at_once_and_sent_together_are_not_taken_for_stuck(
+    database: Database, stored: Stored, clock: FakeClock, tasks: Tasks, alice: Identity
+) -> None:
+    keys = [await stored.item(alice) for _ in range(2)]
+    async with database.transaction() as tx:
+        await tx.execute(update(outbox_table).values(batch_id="turn"))
+    slow = SlowOutlet(alice.platform)
+    said = announcements(database, clock, tasks, slow)
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        sends = [group.create_task(said.deliver(key)) for key in keys]
+        await slow.reached.wait()
+        await asyncio.wait(sends, return_when=asyncio.FIRST_COMPLETED)
+        async with database.transaction() as tx:
+            stuck = await outbox.recover(tx, ["me"], me="me", under_way=said.under_way)
+        slow.goes_on.set()
+
+    assert stuck == 0
+    assert [told.maybe_repeated for told in slow.announcements] == [False]
     assert not said.under_way
 
 
