@@ -45,9 +45,13 @@ _HOLD = (
     .order_by(runs.c.id)
     .with_for_update(key_share=True, of=runs)
 )
+#: A delegated run belongs to the turn or run that waits for it, in whichever process that is.
+_MAY_CLAIM = (
+    (runs.c.mode == "sync") | (runs.c.worker_id == "") | (runs.c.worker_id == bindparam("b_worker"))
+)
 _CLAIM = (
     update(runs)
-    .where(THIS_RUN, one_of(runs.c.status, UNFINISHED - {RunStatus.QUEUED}))
+    .where(THIS_RUN, one_of(runs.c.status, UNFINISHED - {RunStatus.QUEUED}), _MAY_CLAIM)
     .values(
         # A run that waited for its user had no slot, and gets none by a takeover.
         status=case((one_of(runs.c.status, WAITING), runs.c.status), else_="running"),
@@ -82,7 +86,7 @@ async def claim(
     now: datetime,
     cost: int | None = 0,
 ) -> ClaimedRun | None:
-    """Begin an attempt and return the run; `None` if it is over or not admitted.
+    """Begin an attempt and return the run; `None` if it is over, not admitted, or another's.
 
     The tokens that an interrupted attempt had reserved are charged, and their price, `cost`: its
     call may have been billed.

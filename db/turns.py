@@ -206,7 +206,7 @@ async def claim_next(
 async def begin(
     tx: Transaction, turn_id: str, *, worker_id: str, now: datetime, first: bool = False
 ) -> Turn | None:
-    """Begin an attempt and return the turn; `None` when it is over.
+    """Begin an attempt and return the turn; `None` when it is over, or another process has it.
 
     Args:
         tx: The transaction.
@@ -215,7 +215,8 @@ async def begin(
         now: The time.
         first: Only if no attempt was made before.
     """
-    which = [turns.c.id == turn_id, turns.c.status == "running"]
+    mine = turns.c.worker_id.in_(["", worker_id])
+    which = [turns.c.id == turn_id, turns.c.status == "running", mine]
     if first:
         which.append(turns.c.attempt == 0)
     begun = {"attempt": turns.c.attempt + 1, "worker_id": worker_id, "begun_at": now}

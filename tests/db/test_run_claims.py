@@ -32,3 +32,21 @@ async def test_a_run_is_held_with_the_account_of_its_owner(
     held = await database.write(run_claims.hold, [run.id, new_run_id()])
 
     assert {key: each.user for key, each in held.items()} == {run.id: bob}
+
+
+async def test_only_a_delegated_run_is_claimed_from_another_process(
+    database: Database, clock: FakeClock, stored: Stored, alice: Identity
+) -> None:
+    """A process that was taken for dead continues with what it was about to begin."""
+    taken = await stored.run(alice, status="running", worker_id="other", attempt=1)
+    delegated = await stored.run(
+        alice, status="running", worker_id="other", attempt=1, mode="sync"
+    )
+
+    for run, attempt in ((taken, None), (delegated, 2)):
+        now = clock()
+        claimed = await database.write(
+            run_claims.claim, run.id, worker_id="me", reserve=10, now=now
+        )
+        assert (claimed and claimed.attempt) == attempt
+    assert (await stored.read_run(taken.id)).worker_id == "other"

@@ -203,13 +203,15 @@ async def test_another_attempt_is_no_crash_by_itself_and_belongs_to_its_process(
     await stored.claim_turn(conversation)
     first = await stored.begin_turn(turn_id)
     async with database.transaction() as tx:
+        too_soon = await turns.begin(tx, turn_id, worker_id="w2", now=clock())
+        await work.free(tx, ["w2"])
         refused = await turns.begin(tx, turn_id, worker_id="w2", now=clock(), first=True)
         second = await turns.begin(tx, turn_id, worker_id="w2", now=clock())
         worker = await tx.scalar(select(turn_table.c.worker_id))
         await turns.release(tx, turn_id, 2)
         left = await tx.scalar(select(turn_table.c.worker_id))
 
-    assert refused is None
+    assert too_soon is refused is None
     assert second is not None
     assert [(turn.attempt, turn.crashes) for turn in (first, second)] == [(1, 0), (2, 0)]
     assert (worker, left) == ("w2", "")

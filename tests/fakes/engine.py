@@ -6,6 +6,9 @@ from bot.engine import Engine
 from db.database import Transaction
 from db.work import Kind
 
+#: The id of the process of a fake engine.
+ENGINE = "fake"
+
 
 class FakeEngine(Engine):
     """An engine that is never opened.
@@ -16,7 +19,7 @@ class FakeEngine(Engine):
     """
 
     def __init__(self) -> None:
-        self.worker_id = "fake"
+        self.worker_id = ENGINE
         self.platforms = ("discord", "fake", "slack", "terminal")
         self.started: list[tuple[str, str]] = []
         self.taken_over: list[set[str]] = []

@@ -92,7 +92,7 @@ class Stored:
     async def begin_turn(self, turn_id: str) -> Turn:
         """Begin an attempt at a turn that was claimed."""
         async with self.database.transaction() as tx:
-            turn = await turns.begin(tx, turn_id, worker_id="w1", now=self.now())
+            turn = await turns.begin(tx, turn_id, worker_id="w", now=self.now())
         assert turn is not None
         return turn
 

@@ -28,6 +28,7 @@ from db.run_questions import RunQuestion
 from db.tables import conversations, files, messages, seen_events, subagent_runs, turns, users
 from tests.bot.conversations.hearing import Process, message, opened
 from tests.fakes.clock import FakeClock
+from tests.fakes.engine import ENGINE
 from tests.fakes.stored import Stored, room
 
 START = FakeClock()()
@@ -73,7 +74,7 @@ async def test_messages_of_one_conversation_wait_for_their_turn_and_begin_in_ord
     order = [first]
     for _ in range(2):
         async with process.database.transaction() as tx:
-            turn = await turn_queries.begin(tx, order[-1], worker_id="w", now=clock())
+            turn = await turn_queries.begin(tx, order[-1], worker_id=ENGINE, now=clock())
             assert turn is not None
             await turn_queries.end(tx, turn, status="done", now=clock())
         waiting = TurnWaiting(conversation_id=turn.conversation_id, platform=alice.platform)
@@ -554,7 +555,7 @@ async def test_where_several_have_spoken_a_user_needs_no_mention_for_a_short_tim
         )
         (turn_id,) = await process.started_turns()
         async with process.database.transaction() as tx:
-            turn = await turn_queries.begin(tx, turn_id, worker_id="w", now=clock())
+            turn = await turn_queries.begin(tx, turn_id, worker_id=ENGINE, now=clock())
             assert turn is not None
             await conversation_queries.say(
                 tx, turn.conversation_id, role="assistant", text="Hi.", now=clock()

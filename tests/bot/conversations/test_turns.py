@@ -62,7 +62,7 @@ class Worker:
         settings = AgentSettings()
         self.turns = Turns(
             database=self.database,
-            writer=StepWriter(self.database, self.tasks, worker_id="worker"),
+            writer=StepWriter(self.database, self.tasks, worker_id="w"),
             tasks=self.tasks,
             outlets={"discord": self.outlet},
             events=events,
@@ -98,7 +98,7 @@ class Worker:
             notices=Notices({}, self.tasks),
             catch_up=CatchUpSettings(quote_after_minutes=60),
             restarts=Restarts(self.tasks),
-            worker_id="worker",
+            worker_id="w",
             now=self.clock,
         )
 

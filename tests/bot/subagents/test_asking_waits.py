@@ -48,7 +48,7 @@ async def test_taking_over_runs_that_wait_takes_no_slot(asked: Asked, alice: Ide
     waits.append(await asked.run(alice, status="waiting_approval"))
     await asked.run(alice)
     for run in waits:
-        begun = await asked.office.begin(run, worker="another")
+        begun = await asked.office.begin(run)
         assert (begun.status, begun.attempt) == (run.status, 2)
 
     assert await slots(asked, alice) == SLOTS

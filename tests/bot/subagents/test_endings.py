@@ -187,7 +187,7 @@ async def test_an_end_whose_commit_was_not_answered_changes_nothing_when_it_is_r
 
 async def test_a_stale_attempt_ends_nothing(office: FakeOffice, stored: Stored, turn: Turn) -> None:
     stale = await office.begin(await turn.spawn())
-    fresh = await office.begin(stale, worker="w2")
+    fresh = await office.begin(stale)
     over = Outcome(status=RunStatus.FAILED, text="stale")
 
     assert await office.endings.end(stale, over, attempt=stale.attempt) is None
