@@ -72,6 +72,8 @@ class Engine:
         self._due: set[Kind] = set()
         self._wake = asyncio.Event()
         self._active: dict[str, Kind] = {}
+        #: Active work that was started again, and is not begun again yet.
+        self._again: set[str] = set()
         #: Work that this process has, but that was not active at the last check.
         self._idle: set[tuple[Kind, str]] = set()
 
@@ -92,17 +94,26 @@ class Engine:
     # -- starting --------------------------------------------------------------------------------
 
     def start(self, kind: Kind, work_id: str) -> None:
-        """Start work that this process has, unless it is active.
+        """Start work that this process has; if it is active, once that attempt has ended.
 
-        While this process drains, another one may take the work instead.
+        The active attempt may have lost the work, which this process has taken again. While this
+        process drains, another one may take the work instead.
         """
         if self._draining:
             self._tasks.start(self._give_back(kind, work_id), name=f"give back {work_id}")
-        elif work_id not in self._active:
+        elif work_id in self._active:
+            self._again.add(work_id)
+        else:
             self._active[work_id] = kind
             attempt = self._kinds[kind](work_id)
             task = self._tasks.start(attempt, name=f"{kind} {work_id}", fresh_context=True)
-            task.add_done_callback(lambda _: self._active.pop(work_id, None))
+            task.add_done_callback(lambda _: self._ended(kind, work_id))
+
+    def _ended(self, kind: Kind, work_id: str) -> None:
+        del self._active[work_id]
+        if work_id in self._again and not self._draining:
+            self._again.discard(work_id)
+            self.start(kind, work_id)
 
     def offer(self, kind: Kind | Literal[""] = "") -> None:
         """Notify all processes that there is work of a kind to take; of any kind by default."""

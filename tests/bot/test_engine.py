@@ -1,7 +1,7 @@
 """The engine: which process starts a piece of work, and what it does with work that is left."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
@@ -10,10 +10,11 @@ from bot.engine import TAKEN_AT_ONCE, Engine
 from bot.events import RunAdmitted
 from bot.tasks import Tasks
 from bot.values import Identity
-from db import turns
+from db import turns, work
 from db.database import Database, DatabaseSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.outage import outage_of
+from tests.fakes.patience import eventually
 from tests.fakes.stored import Stored
 from tests.fakes.watched_database import WatchedDatabase
 
@@ -59,6 +60,15 @@ class Begun:
                 self._changed.clear()
                 await self._changed.wait()
         return begun
+
+
+def is_of(stored: Stored, run_id: str, process: str) -> Callable[[], Awaitable[bool]]:
+    """Look whether a process has a run."""
+
+    async def look() -> bool:
+        return (await stored.read_run(run_id)).worker_id == process
+
+    return look
 
 
 def admitted(run_id: str) -> RunAdmitted:
@@ -151,6 +161,24 @@ async def test_work_of_another_platform_is_left_to_a_process_that_can_answer_the
         engine.offer()
         assert await begun.wait_for(1) == [on_discord.id]
     assert (await stored.read_run(on_slack.id)).worker_id == ""
+
+
+async def test_work_that_is_taken_again_begins_when_its_former_attempt_has_ended(
+    database: Database, clock: FakeClock, alice: Identity, tasks: Tasks
+) -> None:
+    """A process was taken for dead, and its attempt notices that only at its next step."""
+    begun, stored = Begun(), Stored(database, clock)
+    run = await stored.run(alice, status="accepted")
+    async with begun.opened(database, tasks) as engine:
+        engine.offer()
+        await begun.wait_for(1)
+        await database.write(work.free, ["another"])
+        engine.offer()
+        await eventually(is_of(stored, run.id, "one"), "the process takes the run again")
+
+        begun.may_end.set()
+
+        assert await begun.wait_for(2) == [run.id] * 2
 
 
 async def test_work_of_a_dead_process_is_taken(
