@@ -61,6 +61,10 @@ class GroupWriter(Generic[Item, Result]):
                 await self._write_group()
         finally:
             self._writing = False
+            # On cancellation no caller may wait for ever.
+            for _, written in self._waiting:
+                written.cancel()
+            self._waiting.clear()
 
     async def _write_group(self) -> None:
         """Write all waiting items together; if one causes an error, write each by itself."""

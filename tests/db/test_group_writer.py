@@ -96,3 +96,28 @@ async def test_all_of_a_group_fail_while_the_database_is_unreachable(
     assert [type(each) for each in failed] == [DatabaseUnreachableError] * 2
     assert await writer.write("eve") == 3
     assert await stored(database) == {"eve"}
+
+
+async def test_an_item_that_waits_for_others_is_given_up_when_the_writer_ends(
+    database: WatchedDatabase,
+) -> None:
+    gathering = asyncio.Event()
+
+    def gather(_: Sequence[str]) -> float:
+        gathering.set()
+        return 1_000
+
+    async def store(_: Transaction, names: Sequence[str]) -> list[int]:
+        return [len(name) for name in names]
+
+    async with Tasks() as tasks:
+        writer = GroupWriter(
+            database=database, tasks=tasks, name="users", store=store, gather_seconds=gather
+        )
+        ann = asyncio.ensure_future(writer.write("ann"))
+        await gathering.wait()
+
+    await asyncio.wait({ann}, timeout=5)
+    given_up = ann.cancelled()
+    ann.cancel()
+    assert given_up
