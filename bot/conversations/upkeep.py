@@ -342,7 +342,8 @@ class Upkeep:
     async def release(self) -> None:
         """End runs that cannot continue, and admit queued runs: an outage may have lost either.
 
-        A run that no process will continue holds a slot until it ends.
+        A run that no process will continue holds a slot until it ends. A run of another live
+        process is left to that one: one tool of it may take hours, and clocks may differ.
         """
         now = self.now()
         before = now - STOP_OVERDUE
@@ -355,14 +356,15 @@ class Upkeep:
             others = {*await self._alive(tx)} - {self.worker_id}
         most_sync = timedelta(seconds=self.settings().sync_timeout_seconds + 300)
         for run in left:
+            if run.worker_id in others:
+                continue
             silent, asked = now - run.updated_at, run.cancel_requested_at
             if run.mode == "sync" and silent > most_sync:
                 error = "The turn that asked for it is over."
                 outcome = Outcome(status=RunStatus.FAILED, error=error)
-            elif silent > LOST_AFTER and run.worker_id not in others:
-                # One tool of a long run may take hours.
+            elif silent > LOST_AFTER:
                 outcome = Outcome(status=RunStatus.LOST)
-            elif asked and asked < before and run.worker_id not in others:
+            elif asked and asked < before:
                 outcome = Outcome(status=RunStatus.CANCELLED)
             else:
                 continue

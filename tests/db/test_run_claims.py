@@ -39,9 +39,7 @@ async def test_only_a_delegated_run_is_claimed_from_another_process(
 ) -> None:
     """A process that was taken for dead continues with what it was about to begin."""
     taken = await stored.run(alice, status="running", worker_id="other", attempt=1)
-    delegated = await stored.run(
-        alice, status="running", worker_id="other", attempt=1, mode="sync"
-    )
+    delegated = await stored.run(alice, status="running", worker_id="other", attempt=1, mode="sync")
 
     for run, attempt in ((taken, None), (delegated, 2)):
         now = clock()

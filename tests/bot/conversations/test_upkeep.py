@@ -5,6 +5,8 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
+import pytest
+
 from bot import serving
 from bot.conversations.retention import Retention
 from bot.conversations.upkeep import STOP_OVERDUE, SWEEP_SECONDS, Upkeep
@@ -13,7 +15,7 @@ from bot.subagents.active import ActiveRuns
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
 from bot.subagents.wording import Outcome
-from bot.values import File, Identity, RunStatus
+from bot.values import File, Identity
 from db import audit, conversations, todos, workers
 from db import files as stored_files
 from db.database import IDLE_SECONDS, LONGEST_PAUSE_SECONDS, Database
@@ -161,8 +163,9 @@ def test_no_wait_for_the_database_is_longer_than_the_time_to_recover() -> None:
     assert {name: wait for name, wait in waits.items() if wait >= recovery} == {}
 
 
+@pytest.mark.parametrize(("mode", "over"), [("async", "lost"), ("sync", "failed")])
 async def test_a_run_whose_tool_takes_hours_in_another_process_is_not_lost(
-    database: Database, clock: FakeClock, alice: Identity
+    database: Database, clock: FakeClock, alice: Identity, mode: str, over: str
 ) -> None:
     stored, duties = Stored(database, clock), upkeep(database, clock, RetentionSettings())
 
@@ -170,12 +173,12 @@ async def test_a_run_whose_tool_takes_hours_in_another_process_is_not_lost(
         return outcome
 
     duties = replace(duties, active=ActiveRuns(), worker_id="me", stored_outcome=unchanged)
-    run = await stored.run(alice, status="running", worker_id="other", attempt=1)
+    run = await stored.run(alice, status="running", worker_id="other", attempt=1, mode=mode)
     await database.write(workers.start, "other", ["discord"])
     clock.advance(5 * 3600)
 
     await duties.release()
 
     # On SQLite there is one process, so that any other has died.
-    status = RunStatus.LOST if database.is_sqlite else RunStatus.RUNNING
-    assert (await stored.read_run(run.id)).status is status
+    status = over if database.is_sqlite else "running"
+    assert (await stored.read_run(run.id)).status == status
