@@ -33,7 +33,13 @@ async def start(
     *,
     version: str = "",
 ) -> None:
-    """Store a process that has just started, with its configuration's fingerprint and version."""
+    """Store a process that has just started, with its configuration's fingerprint and version.
+
+    It waits for a takeover in progress, whose list of live processes would not name it.
+    """
+    if tx.dialect.name == "postgresql":
+        lock = text("SELECT pg_advisory_xact_lock_shared(:key)")
+        await tx.execute(lock, {"key": TAKE_OVER_LOCK})
     now = time_of(tx)
     row = {"id": worker_id, "platforms": platforms}
     row |= {"configuration": configuration, "version": version}

@@ -1,10 +1,11 @@
 """Who is at work is known by heartbeat, and one process at a time takes over for the dead."""
 
+import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Engine, event, func, select, update
+from sqlalchemy import Engine, event, func, select, text, update
 
 from db import workers
 from db.database import Database, DatabaseSettings
@@ -12,6 +13,10 @@ from db.tables import workers as table
 from tests.fakes.stored import Stored
 
 TEN_SECONDS = timedelta(seconds=10)
+WAITS_FOR_LOCK = text(
+    "SELECT EXISTS (SELECT 1 FROM pg_locks JOIN pg_database ON pg_database.oid = database "
+    "WHERE NOT granted AND datname = current_database())"
+)
 
 
 async def start(database: Database, *names: str) -> None:
@@ -135,6 +140,20 @@ async def test_one_process_at_a_time_takes_over(
 
         async with elsewhere.transaction() as other:
             assert await workers.try_take_over_lock(other)
+
+
+async def test_a_process_starts_after_a_takeover_that_does_not_know_it(postgres_url: str) -> None:
+    settings = DatabaseSettings(url=postgres_url)
+    async with Database.open(settings) as first, Database.open(settings) as second:
+        async with first.transaction() as tx, asyncio.timeout(20):
+            assert await workers.try_take_over_lock(tx)
+            starts = asyncio.ensure_future(start(second, "new"))
+            while not await tx.scalar(WAITS_FOR_LOCK):
+                assert not starts.done()
+            known = await workers.alive(tx, TEN_SECONDS)
+        await starts
+
+    assert known == []
 
 
 async def test_a_platform_that_ended_is_known_until_another_process_serves_it(
