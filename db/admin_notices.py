@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
-
 from bot.values import Place
 from db.database import Transaction
-from db.rows import RowMapper, change, insert_new, place_columns
+from db.rows import RowMapper, change, has_row, insert_new, place_columns
 from db.tables import admin_notices
 
 
@@ -49,8 +47,7 @@ async def get(tx: Transaction, notice_id: str) -> StoredNotice | None:
 
 async def is_known(tx: Transaction, notice_id: str) -> bool:
     """Return True if a notice is stored."""
-    query = select(admin_notices.c.id).where(admin_notices.c.id == notice_id)
-    return await tx.scalar(query) is not None
+    return await has_row(tx, admin_notices, admin_notices.c.id == notice_id)
 
 
 async def settle(tx: Transaction, notice_id: str, *, by: str, chosen: str) -> bool:

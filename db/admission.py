@@ -31,7 +31,7 @@ from bot.values import (
 )
 from db import pauses as pause_rules
 from db.database import Transaction
-from db.rows import PLACE, change, one_of
+from db.rows import PLACE, change, count_rows, one_of
 from db.runs import COLUMNS, NEW_RUNS, RUNS, NewRun, Run
 from db.tables import pauses, run_messages, run_questions, users
 from db.tables import subagent_runs as runs
@@ -249,12 +249,8 @@ async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
 
 async def queue_position(tx: Transaction, run: Run) -> int:
     """Return the position of a run among the queued runs of its user, from 1."""
-    before = await tx.scalar(
-        select(func.count()).where(
-            runs.c.status == "queued", runs.c.user_id == run.user_id, runs.c.number < run.number
-        )
-    )
-    return (before or 0) + 1
+    before = (runs.c.user_id == run.user_id, runs.c.number < run.number)
+    return await count_rows(tx, runs, runs.c.status == "queued", *before) + 1
 
 
 async def tokens_since(tx: Transaction, user_id: str, since: datetime) -> tuple[int, int, int]:

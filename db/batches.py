@@ -2,11 +2,11 @@
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, func, literal_column, select
+from sqlalchemy import ColumnElement, literal_column, select
 
 from bot.values import UNFINISHED
 from db.database import Transaction
-from db.rows import change, one_of
+from db.rows import change, count_rows, one_of
 from db.runs import RUNS, Run
 from db.tables import outbox, turns
 from db.tables import subagent_runs as runs
@@ -77,5 +77,5 @@ async def in_batch(tx: Transaction, run: Run) -> list[Run]:
 async def unfinished(tx: Transaction, run: Run) -> int:
     """Return the number of unfinished runs in a run's batch that are announced together."""
     batch = (runs.c.batch_id == run.batch_id, runs.c.announce == "summary", runs.c.mode == "async")
-    query = select(func.count()).where(*batch, one_of(runs.c.status, UNFINISHED))
-    return await tx.scalar(query) or 0 if run.batch_id else 0
+    unfinished = one_of(runs.c.status, UNFINISHED)
+    return await count_rows(tx, runs, *batch, unfinished) if run.batch_id else 0

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Protocol
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import insert, select
 
 from bot.changes import STORE_IS_FULL, Cause, new_id
 from bot.errors import ToolError
 from bot.values import Json
 from db.database import Transaction
-from db.rows import change, remove
+from db.rows import change, count_rows, remove
 from db.tables import changes
 from db.types import to_json
 
@@ -119,8 +119,7 @@ async def keep(  # noqa: PLR0913 - all that a change holds
 async def has_room(tx: Transaction, user: str, kind: str) -> bool:
     """Return True if another change fits without dropping the oldest of its kind."""
     mine = (changes.c.user_id == user, changes.c.kind == kind)
-    count = await tx.scalar(select(func.count()).select_from(changes).where(*mine))
-    return (count or 0) < MOST_PER_KIND
+    return await count_rows(tx, changes, *mine) < MOST_PER_KIND
 
 
 async def newest(tx: Transaction, user: str) -> Sequence[StoredChange]:

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, bindparam, func, insert, select
 
 from bot.values import PERSONAL, ConversationMode, Identity, Json, Place, new_sortable_id
 from db.database import Transaction
-from db.rows import RowMapper, change, insert_new, is_at, place_columns, remove
+from db.rows import RowMapper, change, has_row, insert_new, is_at, place_columns, remove
 from db.tables import conversations, messages, participants, seen_events
 
 _INSERT = insert(messages)
@@ -148,9 +148,8 @@ async def find_or_open(
         conversations.c.closed_at.is_(None),
         closed_at=now,
     )
-    before = select(conversations.c.id).where(*_of(user, place, shared=shared)).limit(1)
     # What was said before `/new` is not read again.
-    read = not silent and await tx.scalar(before) is not None
+    read = not silent and await has_row(tx, conversations, *_of(user, place, shared=shared))
     opened = {"id": new_sortable_id(), "user_id": user.key, "created_at": now, "shared": shared}
     opened |= {"looked_at": now if read else None, **place_columns(place)}
     await insert_new(tx, conversations, opened)
@@ -315,8 +314,7 @@ async def unhear(tx: Transaction, conversation_id: str, reference: str) -> None:
 async def has(tx: Transaction, conversation_id: str, reference: str) -> bool:
     """Return True if a conversation holds the message with an id of the platform."""
     this = (messages.c.conversation_id == conversation_id, messages.c.reference == reference)
-    found = select(messages.c.id).where(*this, messages.c.reference != "").limit(1)
-    return await tx.scalar(found) is not None
+    return await has_row(tx, messages, *this, messages.c.reference != "")
 
 
 async def references(tx: Transaction, conversation_id: str) -> set[str]:

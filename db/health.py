@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, select, text
+from sqlalchemy import ColumnElement, Table, func, select, text
 
 from bot.values import RunStatus
 from db import workers as worker_queries
 from db.database import Transaction
+from db.rows import RowMapper
 from db.tables import outbox, subagent_runs, turns, workers
 
 
@@ -29,6 +30,14 @@ class Worker:
     leaving: bool
 
 
+_WORKERS = RowMapper(
+    Worker,
+    workers,
+    others={"leaving": workers.c.leaving_at.is_not(None)},
+    convert={"platforms": tuple},
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """Numbers of turns, runs and deliveries.
@@ -48,35 +57,25 @@ class Counts:
 
 async def counts(tx: Transaction, since: datetime) -> Counts:
     """Return the numbers of now, and of runs that ended since a time."""
-    answering: dict[str, int] = dict(
-        (
-            await tx.execute(
-                select(turns.c.status, func.count())
-                .where(turns.c.status.in_(("queued", "running")))
-                .group_by(turns.c.status)
-            )
-        ).all()
-    )
+    answering = await _by_status(tx, turns, turns.c.status.in_(("queued", "running")))
     recent = subagent_runs.c.completed_at.is_(None) | (subagent_runs.c.completed_at > since)
-    by_status = await tx.execute(
-        select(subagent_runs.c.status, func.count()).where(recent).group_by(subagent_runs.c.status)
-    )
-    deliveries: dict[str, int] = dict(
-        (
-            await tx.execute(
-                select(outbox.c.status, func.count())
-                .where(outbox.c.status.in_(("blocked", "pending", "sending", "waiting")))
-                .group_by(outbox.c.status)
-            )
-        ).all()
-    )
+    by_status = await _by_status(tx, subagent_runs, recent)
+    undelivered = outbox.c.status.in_(("blocked", "pending", "sending", "waiting"))
+    deliveries = await _by_status(tx, outbox, undelivered)
     return Counts(
         queued_turns=answering.get("queued", 0),
         running_turns=answering.get("running", 0),
-        runs={RunStatus(status): number for status, number in by_status},
+        runs={RunStatus(status): number for status, number in by_status.items()},
         blocked=deliveries.pop("blocked", 0),
         pending=sum(deliveries.values()),
     )
+
+
+async def _by_status(
+    tx: Transaction, table: Table, condition: ColumnElement[bool]
+) -> dict[str, int]:
+    query = select(table.c.status, func.count()).where(condition).group_by(table.c.status)
+    return dict((await tx.execute(query)).all())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,18 +130,7 @@ async def backlog(tx: Transaction, now: datetime) -> Backlog:
 async def processes(tx: Transaction, within: timedelta) -> list[Worker]:
     """Return the processes with a heartbeat within this time, the oldest first."""
     alive = await worker_queries.alive(tx, within)
-    query = select(workers).where(workers.c.id.in_(alive)).order_by(workers.c.started_at)
-    return [
-        Worker(
-            id=row.id,
-            platforms=tuple(row.platforms),
-            started_at=row.started_at,
-            configuration=row.configuration,
-            version=row.version,
-            leaving=row.leaving_at is not None,
-        )
-        for row in await tx.execute(query)
-    ]
+    return await _WORKERS.find_all(tx, workers.c.id.in_(alive), order=[workers.c.started_at])
 
 
 async def server_version(tx: Transaction) -> str:

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Select, Table, false, func, or_, select, t
 
 from bot.values import new_sortable_id
 from db.database import Transaction
-from db.rows import insert_new, remove
+from db.rows import RowMapper, insert_new, remove
 from db.tables import files, held_copies, holds, messages
 from db.user_data import HOLDINGS, owner_of
 
@@ -37,13 +37,13 @@ class Hold:
     created_at: datetime
 
 
+_HOLDS = RowMapper(Hold, holds)
+
+
 async def listed(tx: Transaction, user_id: str = "") -> list[Hold]:
     """Return the holds on a user, or all for an empty key, oldest first."""
-    columns = [holds.c[name] for name in Hold.__dataclass_fields__]
-    query = select(*columns).order_by(holds.c.created_at, holds.c.id)
-    if user_id:
-        query = query.where(holds.c.user_id == user_id)
-    return [Hold(**row) for row in (await tx.execute(query)).mappings()]
+    theirs = [holds.c.user_id == user_id] if user_id else []
+    return await _HOLDS.find_all(tx, *theirs, order=[holds.c.created_at, holds.c.id])
 
 
 async def of(tx: Transaction, user_id: str) -> list[Hold]:
@@ -62,8 +62,8 @@ async def place(tx: Transaction, hold: Hold) -> bool:
     """Place a hold, first in its transaction; `False` if the user has one of this name."""
     if tx.dialect.name == "postgresql":
         await tx.execute(_EXCLUSIVE, {"key": HOLD_LOCK})
-    row = {name: getattr(hold, name) for name in Hold.__dataclass_fields__}
-    return await insert_new(tx, holds, {"id": new_sortable_id(hold.created_at), **row})
+    row = {"id": new_sortable_id(hold.created_at), **_HOLDS.values(hold)}
+    return await insert_new(tx, holds, row)
 
 
 async def release(tx: Transaction, user_id: str, name: str) -> bool:

@@ -20,11 +20,11 @@ from sqlalchemy import true as always
 from bot.values import ConversationMode, Identity, Json, Place
 from db import pauses
 from db.database import Transaction
-from db.rows import place_columns
+from db.rows import any_of, place_columns
 from db.schema.base import ROUTE
 from db.tables import conversations, messages, participants, run_questions, turns, users
 from db.tables import pauses as all_pauses
-from db.turns import Turn
+from db.turns import TURNS, Turn
 from db.types import UtcDateTime
 
 
@@ -67,10 +67,6 @@ _HERE = messages.c.conversation_id == conversations.c.id
 _TURN_HERE = turns.c.conversation_id == conversations.c.id
 
 
-def _any(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
-    return select(literal_column("1")).where(*conditions).exists()
-
-
 def _of(column: ColumnElement[Any]) -> ColumnElement[Any]:
     newest = select(column).where(_HERE).order_by(messages.c.id.desc()).limit(1)
     return newest.scalar_subquery()
@@ -98,20 +94,20 @@ def _query(*which: ColumnElement[bool]) -> Select[Any]:
             ),
             func.coalesce(_of(messages.c.id), "").label("newest"),
             func.coalesce(read, "").label("read"),
-            _any(
+            any_of(
                 _HERE,
                 messages.c.reference == bindparam("b_message"),
                 messages.c.reference != "",
                 messages.c.overheard,
             ).label("overheard"),
-            _any(
+            any_of(
                 run_questions.c.user_id == _USER,
                 run_questions.c.status == "open",
                 run_questions.c.expires_at > bindparam("b_now", type_=UtcDateTime()),
                 run_questions.c.channel == bindparam("b_channel"),
                 run_questions.c.place_channel == bindparam("b_place_channel"),
             ).label("asked"),
-            _any(_TURN_HERE, turns.c.status == "queued").label("waiting"),
+            any_of(_TURN_HERE, turns.c.status == "queued").label("waiting"),
             select(literal_column("1")).select_from(all_pauses).exists().label("paused"),
         )
         .select_from(users.join(conversations, always()).outerjoin(participants, theirs))
@@ -150,7 +146,7 @@ _CLAIM = (
     .where(
         conversations.c.id == bindparam("b_conversation"),
         conversations.c.active_turn_id.is_(None),
-        ~_any(turns.c.conversation_id == bindparam("b_conversation"), turns.c.status == "queued"),
+        ~any_of(turns.c.conversation_id == bindparam("b_conversation"), turns.c.status == "queued"),
     )
     .values(active_turn_id=bindparam("b_turn"))
 )
@@ -162,21 +158,6 @@ async def begin(tx: Transaction, turn: Turn, worker_id: str) -> bool:
     claimed = await tx.execute(_CLAIM, {"b_conversation": turn.conversation_id, "b_turn": turn.id})
     if not claimed.rowcount:
         return False
-    row = {
-        "id": turn.id,
-        "conversation_id": turn.conversation_id,
-        "user_id": turn.user.key,
-        "message_id": turn.message_id,
-        "status": turn.status,
-        "kind": turn.kind,
-        "role": str(turn.role),
-        "attempt": turn.attempt,
-        "worker_id": worker_id,
-        "begun_at": turn.created_at,
-        "created_at": turn.created_at,
-        "sent_at": turn.sent_at,
-        "seen_id": turn.seen_id,
-        **place_columns(turn.place),
-    }
+    row = TURNS.values(turn) | {"worker_id": worker_id, "begun_at": turn.created_at}
     await tx.execute(_INSERT, row)
     return True

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select, update
+from sqlalchemy import select, update
 
 from db.database import Transaction
 from db.rows import RowMapper, change, insert_new, remove
@@ -52,12 +52,6 @@ async def earlier(tx: Transaction, user_id: str, server: str) -> str | None:
     newest = select(mcp_tokens.c.secret).where(*done).order_by(mcp_tokens.c.used_at.desc())
     found: str | None = await tx.scalar(newest.limit(1))
     return found
-
-
-async def number_of(tx: Transaction, server: str) -> int:
-    """Return the number of users who have signed in to a server."""
-    theirs = (mcp_tokens.c.server == server, mcp_tokens.c.secret != "")
-    return await tx.scalar(select(func.count()).select_from(mcp_tokens).where(*theirs)) or 0
 
 
 async def begin(

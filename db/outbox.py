@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, bindparam, or_, select, update
 
 from bot.values import Identity, Place, short
 from db.database import Transaction
-from db.rows import RowMapper, change, insert_new, owned_by, readable_in
+from db.rows import RowMapper, change, has_row, insert_new, owned_by, readable_in
 from db.tables import messages, outbox, run_files, subagent_runs
 
 #: Delay of the files of a run whose announcement is part of another one, which comes first.
@@ -167,7 +167,7 @@ def _held_with(run_id: ColumnElement[str] | str) -> ColumnElement[bool]:
 
 async def any_held(tx: Transaction, run_id: str) -> bool:
     """Return True if an item is held for a run in the batch of this one, itself included."""
-    return await tx.scalar(select(outbox.c.key).where(_held_with(run_id)).limit(1)) is not None
+    return await has_row(tx, outbox, _held_with(run_id))
 
 
 async def release_held(

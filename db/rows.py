@@ -12,6 +12,7 @@ from sqlalchemy import (
     Select,
     Table,
     delete,
+    func,
     literal_column,
     or_,
     select,
@@ -137,6 +138,22 @@ async def change(
 async def remove(tx: Transaction, table: Table, *conditions: ColumnElement[bool]) -> bool:
     """Delete the rows that meet all conditions; `False` if no row does."""
     return (await tx.execute(delete(table).where(*conditions))).rowcount > 0
+
+
+async def count_rows(tx: Transaction, table: Table, *conditions: ColumnElement[bool]) -> int:
+    """Return the number of rows that meet all conditions."""
+    return await tx.scalar(select(func.count()).select_from(table).where(*conditions)) or 0
+
+
+async def has_row(tx: Transaction, table: Table, *conditions: ColumnElement[bool]) -> bool:
+    """Return True if a row meets all conditions."""
+    found: Select[Any] = select(literal_column("1")).select_from(table).where(*conditions)
+    return await tx.scalar(found.limit(1)) is not None
+
+
+def any_of(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return the condition that a row meets all conditions."""
+    return select(literal_column("1")).where(*conditions).exists()
 
 
 def insert_into(tx: Transaction, table: Table) -> postgresql.Insert | sqlite.Insert:

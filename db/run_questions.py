@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, func, select, update
 
 from bot.values import Place
 from db.database import Transaction
-from db.rows import RowMapper, change, insert_new, is_at, place_columns
+from db.rows import RowMapper, change, count_rows, has_row, insert_new, is_at, place_columns
 from db.tables import run_questions as asked
 
 _WITHDRAW = (
@@ -147,24 +147,15 @@ async def count(
     tx: Transaction, run_id: str, kind: str | None = None, *, status: str | None = None
 ) -> int:
     """Return the number of questions of a run, of one kind or in one status if given."""
-    query = select(func.count()).where(asked.c.run_id == run_id)
-    if kind is not None:
-        query = query.where(asked.c.kind == kind)
-    if status is not None:
-        query = query.where(asked.c.status == status)
-    return await tx.scalar(query) or 0
+    of_kind = [] if kind is None else [asked.c.kind == kind]
+    in_status = [] if status is None else [asked.c.status == status]
+    return await count_rows(tx, asked, asked.c.run_id == run_id, *of_kind, *in_status)
 
 
 async def permitted(tx: Transaction, run_id: str, tool: str) -> bool:
     """Return True if a tool was permitted to a run for all its calls."""
-    query = select(asked.c.id).where(
-        asked.c.run_id == run_id,
-        asked.c.tool == tool,
-        asked.c.kind == "permit",
-        asked.c.status == "yes",
-        asked.c.whole_run,
-    )
-    return await tx.scalar(query.limit(1)) is not None
+    calls = (asked.c.run_id == run_id, asked.c.tool == tool, asked.c.kind == "permit")
+    return await has_row(tx, asked, *calls, asked.c.status == "yes", asked.c.whole_run)
 
 
 async def show(tx: Transaction, question_id: str, message_id: str, now: datetime) -> None:

@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
-from sqlalchemy import func, insert, literal, select
+from sqlalchemy import insert, literal, select
 
 from bot.errors import BadRequestError
 from db.database import Transaction
-from db.rows import put_row
+from db.rows import count_rows, put_row
 from db.tables import scratch
 from db.whiteboard import MOST_CHARACTERS, MOST_KEYS, key_of
 
@@ -24,7 +24,7 @@ async def write(tx: Transaction, run_id: str, key: str, value: str, now: datetim
             "under several keys."
         )
     others = (scratch.c.run_id == run_id, scratch.c.key != key)
-    if (await tx.scalar(select(func.count()).where(*others)) or 0) >= MOST_KEYS:
+    if await count_rows(tx, scratch, *others) >= MOST_KEYS:
         raise BadRequestError(
             f"There are {MOST_KEYS} keys, which is the most: put several values under one key."
         )

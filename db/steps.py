@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Literal
 
-from sqlalchemy import bindparam, false, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, false, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from bot.errors import FencedError
@@ -18,7 +18,7 @@ from bot.values import UNFINISHED, Json
 from db import turn_inbox, workers
 from db.database import Database, Transaction, patiently
 from db.group_writer import GroupWriter
-from db.rows import insert_new, one_of
+from db.rows import count_rows, insert_new, one_of
 from db.tables import run_messages, step_media, steps, subagent_runs, turns
 from db.types import to_json
 
@@ -59,12 +59,7 @@ CARRIED = -1
 
 async def load(tx: Transaction, work_id: str) -> list[tuple[int, str, Json]]:
     """Return (seq, kind, body) of every step of a piece of work, in order."""
-    rows = await tx.execute(
-        select(steps.c.seq, steps.c.kind, steps.c.body)
-        .where(steps.c.work_id == work_id, steps.c.seq > CARRIED)
-        .order_by(steps.c.seq)
-    )
-    return [(row.seq, row.kind, row.body) for row in rows]
+    return (await load_many(tx, [work_id])).get(work_id, [])
 
 
 async def media(tx: Transaction, work_id: str) -> dict[str, bytes]:
@@ -77,27 +72,24 @@ async def load_many(
     tx: Transaction, work_ids: Sequence[str]
 ) -> dict[str, list[tuple[int, str, Json]]]:
     """Return (seq, kind, body) of every step of several pieces of work, in order, by their ids."""
-    found: dict[str, list[tuple[int, str, Json]]] = {}
     if not work_ids:
-        return found
-    rows = await tx.execute(
-        select(steps.c.work_id, steps.c.seq, steps.c.kind, steps.c.body)
-        .where(steps.c.work_id.in_(work_ids), steps.c.seq > CARRIED)
-        .order_by(steps.c.work_id, steps.c.seq)
-    )
-    for row in rows:
-        found.setdefault(row.work_id, []).append((row.seq, row.kind, row.body))
-    return found
+        return {}
+    return await _read(tx, steps.c.work_id.in_(work_ids), steps.c.seq > CARRIED)
 
 
 async def answers_since(
     tx: Transaction, since: Mapping[str, datetime]
 ) -> dict[str, list[tuple[int, str, Json]]]:
     """Return (seq, kind, body) of the answers of runs after a time each, in order, by their ids."""
-    found: dict[str, list[tuple[int, str, Json]]] = {}
     later = ((steps.c.work_id == key) & (steps.c.created_at > at) for key, at in since.items())
-    query = select(steps.c.work_id, steps.c.seq, steps.c.kind, steps.c.body)
-    query = query.where(steps.c.kind == "answer", or_(false(), *later))
+    return await _read(tx, steps.c.kind == "answer", or_(false(), *later))
+
+
+async def _read(
+    tx: Transaction, *conditions: ColumnElement[bool]
+) -> dict[str, list[tuple[int, str, Json]]]:
+    found: dict[str, list[tuple[int, str, Json]]] = {}
+    query = select(steps.c.work_id, steps.c.seq, steps.c.kind, steps.c.body).where(*conditions)
     for row in await tx.execute(query.order_by(steps.c.work_id, steps.c.seq)):
         found.setdefault(row.work_id, []).append((row.seq, row.kind, row.body))
     return found
@@ -126,8 +118,7 @@ def _row(work_id: str, seq: int, kind: str, body: Json, now: datetime) -> Json:
 
 async def count(tx: Transaction, work_id: str) -> int:
     """Return the number of answers that a piece of work has so far."""
-    query = select(func.count()).where(steps.c.work_id == work_id, steps.c.kind == "answer")
-    return await tx.scalar(query) or 0
+    return await count_rows(tx, steps, steps.c.work_id == work_id, steps.c.kind == "answer")
 
 
 #: `BUSY_STEPS` steps within `BUSY_SECONDS` mean that many runs are at work; their steps are then
@@ -238,7 +229,14 @@ _ATTEMPTS = (
 
 async def _store(tx: Transaction, batch: Sequence[Step]) -> list[bool]:
     """Store the steps whose attempts have the work; return for each step if its attempt has it."""
-    owned = await _update_turns(tx, [step for step in batch if step.table == "turns"])
+    owned: set[tuple[str, int]] = set()
+    # In the order of their ids, in which other transactions lock them.
+    for step in sorted(batch, key=lambda step: step.work_id):
+        if step.table == "turns":
+            counts = {**step.counts, "b_id": step.work_id, "b_attempt": step.attempt}
+            counts.pop("discounted_tokens", None)
+            if (await tx.execute(_UPDATE_TURN, counts)).rowcount:
+                owned.add((step.work_id, step.attempt))
     owned |= await _update_runs(tx, [step for step in batch if step.table == "runs"])
     mine = [step for step in batch if (step.work_id, step.attempt) in owned]
     rows = [_row(step.work_id, step.seq, step.kind, step.body, step.now) for step in mine]
@@ -256,18 +254,6 @@ async def _store(tx: Transaction, batch: Sequence[Step]) -> list[bool]:
         if values:
             await tx.execute(statement, values)
     return [(step.work_id, step.attempt) in owned for step in batch]
-
-
-async def _update_turns(tx: Transaction, batch: Sequence[Step]) -> set[tuple[str, int]]:
-    """Store the counts of turns; return the attempts that have their turn."""
-    owned: set[tuple[str, int]] = set()
-    # In the order of their ids, in which other transactions lock them.
-    for step in sorted(batch, key=lambda step: step.work_id):
-        counts = {**step.counts, "b_id": step.work_id, "b_attempt": step.attempt}
-        counts.pop("discounted_tokens", None)
-        if (await tx.execute(_UPDATE_TURN, counts)).rowcount:
-            owned.add((step.work_id, step.attempt))
-    return owned
 
 
 async def _update_runs(tx: Transaction, batch: Sequence[Step]) -> set[tuple[str, int]]:

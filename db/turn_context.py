@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import BindParameter, ColumnElement, bindparam, literal_column, select
+from sqlalchemy import BindParameter, bindparam, select
 
 from bot.values import UNFINISHED
 from db.database import Transaction
 from db.outbox import UNDELIVERED
+from db.rows import any_of
 from db.tables import grants, memories, outbox, subagent_runs, todos
 from db.types import UtcDateTime
 
@@ -36,21 +37,19 @@ class Concerns:
 _USER: BindParameter[str] = bindparam("b_user")
 
 
-def _any(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
-    return select(literal_column("1")).where(*conditions).exists()
-
-
 # One statement instead of one for each table, of which most hold nothing for a turn.
 _QUERY = select(
-    _any(subagent_runs.c.user_id == _USER, subagent_runs.c.status.in_(UNFINISHED)).label("active"),
-    _any(
+    any_of(subagent_runs.c.user_id == _USER, subagent_runs.c.status.in_(UNFINISHED)).label(
+        "active"
+    ),
+    any_of(
         subagent_runs.c.user_id == _USER,
         subagent_runs.c.completed_at > bindparam("b_since", type_=UtcDateTime()),
     ).label("recent"),
-    _any(outbox.c.user_id == _USER, outbox.c.status.in_(UNDELIVERED)).label("undelivered"),
-    _any(memories.c.user_id == _USER).label("memories"),
-    _any(todos.c.id == bindparam("b_todo_list"), todos.c.user_id == _USER).label("todo"),
-    _any(
+    any_of(outbox.c.user_id == _USER, outbox.c.status.in_(UNDELIVERED)).label("undelivered"),
+    any_of(memories.c.user_id == _USER).label("memories"),
+    any_of(todos.c.id == bindparam("b_todo_list"), todos.c.user_id == _USER).label("todo"),
+    any_of(
         grants.c.user_id == _USER,
         grants.c.conversation_id == bindparam("b_conversation"),
         grants.c.expires_at > bindparam("b_now", type_=UtcDateTime()),

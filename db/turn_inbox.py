@@ -6,6 +6,7 @@ from sqlalchemy import ColumnElement, delete, func, select, update
 
 from db.conversations import MESSAGES, StoredMessage
 from db.database import Transaction
+from db.rows import has_row
 from db.tables import files, messages, turns
 from db.turns import Turn
 
@@ -41,7 +42,7 @@ def waiting(conversation_id: str, user: str, *, after: str) -> tuple[ColumnEleme
 async def has_waiting(tx: Transaction, conversation_id: str) -> bool:
     """Return True if a message waits for the end of the turn at work in a conversation."""
     waiting = (turns.c.conversation_id == conversation_id, turns.c.status == "queued")
-    return await tx.scalar(select(turns.c.id).where(*waiting).limit(1)) is not None
+    return await has_row(tx, turns, *waiting)
 
 
 async def unread(tx: Transaction, turn: Turn) -> list[StoredMessage]:

@@ -61,7 +61,7 @@ class Turn:
     cost: int | None = 0
 
 
-_TURNS = RowMapper(
+TURNS = RowMapper(
     Turn,
     turns,
     others={
@@ -225,14 +225,14 @@ async def begin(
 
 async def get(tx: Transaction, turn_id: str) -> Turn | None:
     """Return a turn."""
-    query = _TURNS.query.join(
+    query = TURNS.query.join(
         conversations, conversations.c.id == turns.c.conversation_id
     ).outerjoin(
         participants,
         (participants.c.conversation_id == turns.c.conversation_id)
         & (participants.c.author == turns.c.user_id),
     )
-    return await _TURNS.first(tx, query.where(turns.c.id == turn_id))
+    return await TURNS.first(tx, query.where(turns.c.id == turn_id))
 
 
 async def active_of(

@@ -12,7 +12,6 @@ from sqlalchemy import (
     Select,
     Table,
     and_,
-    func,
     literal_column,
     or_,
     select,
@@ -20,7 +19,7 @@ from sqlalchemy import (
 
 from bot.values import Json, Place
 from db.database import Transaction
-from db.rows import PLACE
+from db.rows import PLACE, count_rows, has_row
 from db.tables import (
     admin_notices,
     approvals,
@@ -264,15 +263,11 @@ async def owner_of(tx: Transaction, key: str) -> Owner:
 
 async def known(tx: Transaction, key: str) -> bool:
     """Return True if anything is stored under an account: of a user, or of another author."""
-    queries = (
-        select(users.c.id).where(users.c.id == key),
-        select(messages.c.id).where(written_by(Owner(key))),
-        select(participants.c.number).where(participants.c.author == key),
+    return (
+        await has_row(tx, users, users.c.id == key)
+        or await has_row(tx, messages, written_by(Owner(key)))
+        or await has_row(tx, participants, participants.c.author == key)
     )
-    for query in queries:
-        if (await tx.execute(query.limit(1))).first() is not None:
-            return True
-    return False
 
 
 async def rows_of(tx: Transaction, table: Table, owner: Owner) -> AsyncIterator[list[Json]]:
@@ -314,8 +309,7 @@ async def counts(
     """Yield numbers of rows about a user in some tables, with the name of their table."""
     for name in names:
         for condition in HOLDINGS[name](owner):
-            query = select(func.count()).select_from(metadata.tables[name]).where(condition)
-            yield name, await tx.scalar(query) or 0
+            yield name, await count_rows(tx, metadata.tables[name], condition)
 
 
 async def sent_files(tx: Transaction, owner: Owner) -> AsyncIterator[Sequence[SentFile]]:

@@ -18,7 +18,7 @@ from sqlalchemy import literal_column as written
 from bot.values import UNFINISHED, RunStatus
 from db import audit
 from db.database import Transaction
-from db.rows import PLACE, change, insert_new, remove
+from db.rows import PLACE, change, count_rows, has_row, insert_new, remove
 from db.tables import (
     commands,
     conversations,
@@ -151,7 +151,7 @@ async def delete_user(
             more = await part(tx)
             # On SQLite nothing above yields to other tasks.
             await asyncio.sleep(0)
-    kept = await tx.scalar(select(func.count()).select_from(subagent_runs).where(mine))
+    kept = await count_rows(tx, subagent_runs, mine)
     others = commands.c.id != command_id
     await remove(tx, commands, commands.c.user_id == owner.key, others)
     # The summaries of a conversation may hold the user's words.
@@ -164,12 +164,12 @@ async def delete_user(
     # A conversation that others share stays without its owner.
     mine = conversations.c.user_id == owner.key
     await tx.execute(delete(conversations).where(mine, ~conversations.c.shared))
-    if await tx.scalar(select(conversations.c.id).where(mine).limit(1)) is not None:
+    if await has_row(tx, conversations, mine):
         nobody = {"id": DELETED, "platform": "", "account": DELETED, "name": DELETED}
         await insert_new(tx, users, nobody | {"workspace": "", "created_at": now})
         await change(tx, conversations, mine, user_id=DELETED, model="")
     await _delete_names(tx, owner)
-    return kept or 0
+    return kept
 
 
 async def _remove_some(tx: Transaction, table: Table, condition: ColumnElement[bool]) -> bool:

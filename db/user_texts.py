@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import ColumnElement, delete, func, insert, select
 
 from db.database import Transaction
-from db.rows import RowMapper
+from db.rows import RowMapper, count_rows
 
 #: A frozen dataclass with `id`, `number`, `text` and `created_at`.
 Text = TypeVar("Text", bound=Any)
@@ -42,8 +42,7 @@ class UserTexts(RowMapper[Text], Generic[Text]):
 
     async def count(self, tx: Transaction, user: str) -> int:
         """Return the number of a user's texts."""
-        query = select(func.count()).select_from(self.table).where(self.table.c.user_id == user)
-        return await tx.scalar(query) or 0
+        return await count_rows(tx, self.table, self.table.c.user_id == user)
 
     async def newest(
         self, tx: Transaction, user: str, *, limit: int | None = None, offset: int = 0

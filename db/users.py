@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, bindparam, func, select
+from sqlalchemy import ColumnElement, bindparam, select
 
 from bot.values import Identity
 from db.database import Transaction
-from db.rows import change, insert_new
+from db.rows import change, count_rows, insert_new
 from db.tables import messages, subagent_runs, users
 from db.types import storable
 
@@ -107,7 +107,7 @@ async def stopper_of(tx: Transaction, run_id: str) -> User | None:
 
 async def count(tx: Transaction) -> int:
     """Return the number of users."""
-    return await tx.scalar(select(func.count()).select_from(users)) or 0
+    return await count_rows(tx, users)
 
 
 async def lock(tx: Transaction, key: str) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, func, insert, literal, select
 from bot.errors import BadRequestError
 from db import rows
 from db.database import Transaction
-from db.rows import put_row
+from db.rows import count_rows, has_row, put_row
 from db.tables import subagent_runs, whiteboard
 
 MOST_KEYS = 100
@@ -56,7 +56,7 @@ async def write(
             "the most: put it under several keys."
         )
     others = (whiteboard.c.board_id == board, whiteboard.c.key != key)
-    if (await tx.scalar(select(func.count()).where(*others)) or 0) >= MOST_KEYS:
+    if await count_rows(tx, whiteboard, *others) >= MOST_KEYS:
         raise BadRequestError(
             f"The whiteboard is full: it has {MOST_KEYS} keys. Delete some, or put several values "
             "under one key."
@@ -81,10 +81,8 @@ async def value_of(tx: Transaction, board: str, key: str) -> Value | None:
 
 async def is_board_of(tx: Transaction, board: str, user: str) -> bool:
     """Return True if a board exists and belongs to a run of this user."""
-    query = select(subagent_runs.c.id).where(
-        subagent_runs.c.id == board, subagent_runs.c.user_id == user
-    )
-    return await tx.scalar(query) is not None
+    mine = (subagent_runs.c.id == board, subagent_runs.c.user_id == user)
+    return await has_row(tx, subagent_runs, *mine)
 
 
 async def entries(tx: Transaction, board: str, *, preview: int = 100) -> list[WhiteboardEntry]:

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Table, func, insert, or_, select, text
 
 from db.database import Transaction
-from db.rows import change, put_row, remove
+from db.rows import change, count_rows, has_row, put_row, remove
 from db.tables import listeners, subagent_runs, turns, workers
 from db.types import UtcDateTime
 
@@ -140,8 +140,7 @@ async def died_lately(tx: Transaction, silent_for: timedelta, within: timedelta)
     died = workers.c.heartbeat_at.between(
         time_of(tx, ago=silent_for + within), time_of(tx, ago=silent_for)
     )
-    query = select(workers.c.id).where(died, workers.c.stopped_at.is_(None)).limit(1)
-    return await tx.scalar(query) is not None
+    return await has_row(tx, workers, died, workers.c.stopped_at.is_(None))
 
 
 async def last_seen(tx: Transaction) -> dict[str, datetime]:
@@ -188,7 +187,7 @@ async def count_crashes(tx: Transaction, alive: Sequence[str]) -> int:
 async def recent_crashes(tx: Transaction, within: timedelta) -> int:
     """Return the number of processes that crashed within this time."""
     crashed = workers.c.crashed_at >= time_of(tx, ago=within)
-    return await tx.scalar(select(func.count()).select_from(workers).where(crashed)) or 0
+    return await count_rows(tx, workers, crashed)
 
 
 async def mark_listener(tx: Transaction, name: str, now: datetime) -> None:
