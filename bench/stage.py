@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,9 +25,9 @@ from bot.platforms.base import (
     Announcement,
     Confirmation,
     Delivered,
+    FileMessage,
     OnBegun,
     OnDrawn,
-    OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
@@ -162,15 +162,7 @@ class Outlet(PlaceOnly):
     async def acknowledge(self, place: Place) -> None:
         """Do nothing."""
 
-    async def send_files(
-        self,
-        place: Place,
-        owner: Identity,
-        files: Sequence[OutgoingFile],
-        *,
-        key: str,
-        maybe_repeated: bool = False,
-    ) -> Delivered:
+    async def send_files(self, message: FileMessage) -> Delivered:
         """Do nothing."""
         return Delivered()
 

@@ -16,14 +16,18 @@ _SERVER = re.compile(r"discord:[0-9]{5,20}|slack:[TE][A-Z0-9]{2,20}")
 ChannelName = Annotated[str, Field(pattern=r"^[a-z]+(:[A-Za-z0-9._-]+){2}$")]
 
 
-def _read_direct_messages(value: object) -> object:
-    return {True: "members", False: "nobody"}.get(value, value) if type(value) is bool else value
-
-
 #: The users who are answered in direct messages.
 DirectMessages = Annotated[
-    Literal["members", "paired", "nobody"], BeforeValidator(_read_direct_messages)
+    Literal["members", "paired", "nobody"],
+    # A boolean was the type of the setting before.
+    BeforeValidator(lambda it: ("members" if it else "nobody") if type(it) is bool else it),
 ]
+#: The treatment of direct messages by that setting, as part of a sentence.
+ANSWERED = {
+    "members": "answered",
+    "paired": "answered after a code",
+    "nobody": "not answered",
+}
 
 
 class AccessSettings(Settings):

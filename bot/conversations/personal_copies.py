@@ -13,7 +13,7 @@ from bot.conversations.access import is_private
 from bot.conversations.personal_data import PersonalData
 from bot.disk import spoken
 from bot.errors import DeliveryError, NotFoundError
-from bot.platforms.base import OutgoingFile, Outlet
+from bot.platforms.base import FileMessage, OutgoingFile, Outlet
 from bot.run_texts import counted
 from bot.values import Identity, Place
 
@@ -114,7 +114,7 @@ class PersonalCopies:
         if outlet is None:
             raise NotFoundError(NOT_SENT.format(reason="That platform is not served here."))
         try:
-            await outlet.send_files(alone, user, [file], key=key)
+            await outlet.send_files(FileMessage(place=alone, owner=user, files=[file], key=key))
         except DeliveryError as error:
             raise NotFoundError(NOT_SENT.format(reason=error)) from error
         return "our direct messages"

@@ -8,6 +8,7 @@ from bot.platforms.base import (
     Announcement,
     Choice,
     Delivered,
+    FileMessage,
     NoticeButton,
     OutgoingFile,
     Outlet,
@@ -83,7 +84,13 @@ async def send_files(attempt: DeliveryAttempt, outlet: Outlet) -> Delivered:
     """Send the files of the run of an item."""
     item = attempt.items[0]
     return await outlet.send_files(
-        item.place, item.user, attempt.files, key=item.key, maybe_repeated=item.maybe_repeated
+        FileMessage(
+            place=item.place,
+            owner=item.user,
+            files=attempt.files,
+            key=item.key,
+            maybe_repeated=item.maybe_repeated,
+        )
     )
 
 

@@ -251,6 +251,25 @@ class OutgoingFile(NamedTuple):
     content: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileMessage:
+    """Files to post in one message.
+
+    Attributes:
+        owner: The user for whom they are sent.
+        files: At most `MOST_FILES`.
+        key: The idempotency key, for platforms that support such keys.
+        maybe_repeated: The result of an earlier attempt is unknown: mark the message as a possible
+            duplicate.
+    """
+
+    place: Place
+    owner: Identity
+    files: Sequence[OutgoingFile]
+    key: str
+    maybe_repeated: bool = False
+
+
 #: Called with the platform's id of a reply or card once it exists: for a process that resumes it.
 OnBegun = Callable[[str], None]
 
@@ -330,24 +349,8 @@ class Outlet(MessageReader, MemberReader, Protocol):
             DeliveryError: The text was not delivered.
         """
 
-    async def send_files(
-        self,
-        place: Place,
-        owner: Identity,
-        files: Sequence[OutgoingFile],
-        *,
-        key: str,
-        maybe_repeated: bool = False,
-    ) -> Delivered:
+    async def send_files(self, message: FileMessage) -> Delivered:
         """Post files to a place, or else to the owner, in one message without a ping.
-
-        Args:
-            place: The place.
-            owner: The user for whom they are sent.
-            files: At most `MOST_FILES`.
-            key: The idempotency key, for platforms that support such keys.
-            maybe_repeated: The result of an earlier attempt is unknown: mark the message as a
-                possible duplicate.
 
         Raises:
             DeliveryError: The files were not delivered.

@@ -7,7 +7,7 @@ from bot.agent.sanitizer import stored
 from bot.conversations.access import is_private
 from bot.disk import spoken
 from bot.errors import DeliveryError
-from bot.platforms.base import MOST_FILE_BYTES, MOST_FILES, OutgoingFile, Outlet
+from bot.platforms.base import MOST_FILE_BYTES, MOST_FILES, FileMessage, OutgoingFile, Outlet
 from bot.run_texts import counted
 from bot.values import Json
 from db import run_files
@@ -75,7 +75,9 @@ class FileSender:
             return f"They are sent with your result: {names}."
         key = f"{context.work_id} {context.call_id}"
         try:
-            await outlet.send_files(context.place, context.user, files, key=key)
+            await outlet.send_files(
+                FileMessage(place=context.place, owner=context.user, files=files, key=key)
+            )
         except DeliveryError as error:
             raise ToolError(f"The files were not sent. {error}") from error
         return f"Sent: {names}."

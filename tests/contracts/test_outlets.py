@@ -13,6 +13,7 @@ from bot.platforms.base import (
     CardStep,
     Choice,
     Confirmation,
+    FileMessage,
     OutgoingFile,
     RunCard,
     Settlement,
@@ -129,11 +130,13 @@ async def test_an_announcement_that_may_be_a_repetition_says_so(stage: Stage) ->
 async def test_files_that_may_be_a_repetition_say_so_where_files_are_taken(stage: Stage) -> None:
     async def send(*, maybe_repeated: bool) -> None:
         await stage.outlet.send_files(
-            stage.place,
-            stage.owner,
-            [OutgoingFile("plan.md", b"Feed the hens")],
-            key=str(maybe_repeated),
-            maybe_repeated=maybe_repeated,
+            FileMessage(
+                place=stage.place,
+                owner=stage.owner,
+                files=[OutgoingFile("plan.md", b"Feed the hens")],
+                key=str(maybe_repeated),
+                maybe_repeated=maybe_repeated,
+            )
         )
 
     if not stage.outlet.takes_files:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
@@ -12,6 +11,7 @@ from bot.platforms.base import (
     Announcement,
     Confirmation,
     Delivered,
+    FileMessage,
     OnBegun,
     OnDrawn,
     OutgoingFile,
@@ -227,20 +227,12 @@ class FakeOutlet:
                 self.posted.append(Told(place, owner, text))
         return Delivered((f"post-{len(self.posted)}",))
 
-    async def send_files(
-        self,
-        place: Place,
-        owner: Identity,
-        files: Sequence[OutgoingFile],
-        *,
-        key: str,
-        maybe_repeated: bool = False,
-    ) -> Delivered:
+    async def send_files(self, message: FileMessage) -> Delivered:
         """Keep the files, unless this send is to fail."""
-        with self.sending("files", owner) as taken:
+        with self.sending("files", message.owner) as taken:
             if taken:
-                self.sent_files += [(place, each) for each in files]
-                self.repeated_files += [maybe_repeated]
+                self.sent_files += [(message.place, each) for each in message.files]
+                self.repeated_files += [message.maybe_repeated]
         return Delivered()
 
     async def history(

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -15,8 +15,8 @@ from bot.errors import DeliveryError
 from bot.platforms.base import (
     Announcement,
     Confirmation,
+    FileMessage,
     OnBegun,
-    OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
@@ -211,12 +211,10 @@ class DiscordOutlet(MessagingOutlet):
         parts = parts_of(await made_harmless(text), name="message.md", head=route.head)
         return await self._say(route, parts, key=f"tell {uuid.uuid4()}")
 
-    async def _post_files(
-        self, route: Route, files: Sequence[OutgoingFile], key: str, *, maybe_repeated: bool
-    ) -> tuple[str, ...]:
-        text = texts.REPEATED if maybe_repeated else ""
-        draft = Draft(text=text, files=tuple(files), reply_to=route.reply_to)
-        return (await self._sender.post(route.channel, draft, key=f"files {key}"),)
+    async def _post_files(self, route: Route, message: FileMessage) -> tuple[str, ...]:
+        text = texts.REPEATED if message.maybe_repeated else ""
+        draft = Draft(text=text, files=tuple(message.files), reply_to=route.reply_to)
+        return (await self._sender.post(route.channel, draft, key=f"files {message.key}"),)
 
     async def _say(
         self, route: Route, parts: MessageParts, *, key: str, view: Row | None = None

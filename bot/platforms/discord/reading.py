@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -174,7 +174,9 @@ class DiscordReader:
         }
         return [
             self._hit(raw, rooms[room], guild=here.workspace)
-            for raw in _hits(answer)
+            # The answer lists each message with those around it, or alone.
+            for group in answer.get("messages") or ()
+            for raw in [each for each in group if each.get("hit")] or group[:1]
             if (room := threads.get(channel := int(raw["channel_id"]), channel)) in rooms
         ][: request.limit]
 
@@ -252,10 +254,3 @@ class DiscordReader:
         past = past_of(message, place, self._client.user, self._api_url)
         at = (place.workspace or "@me", place.thread or place.channel, str(message.id))
         return replace(past, link=f"https://discord.com/channels/{'/'.join(at)}")
-
-
-def _hits(answer: Json) -> Iterator[Json]:
-    """Yield the messages of an answer, which lists each with those around it or alone."""
-    for group in answer.get("messages") or ():
-        hits = [each for each in group if each.get("hit")] or group[:1]
-        yield from hits

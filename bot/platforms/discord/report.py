@@ -3,13 +3,8 @@
 from collections.abc import Iterator
 
 from bot.checks import some
+from bot.conversations.access import ANSWERED
 from bot.platforms.discord.settings import DiscordSettings
-
-_ANSWERED = {
-    "members": "answered",
-    "paired": "answered after a code",
-    "nobody": "not answered",
-}
 
 
 def lines(settings: DiscordSettings) -> Iterator[str]:
@@ -18,7 +13,7 @@ def lines(settings: DiscordSettings) -> Iterator[str]:
         yield "off: no DISCORD_TOKEN, and no `discord.token`"
         return
     threads = "a mention opens a thread" if settings.threads else "answers stay in the channel"
-    private = _ANSWERED[settings.direct_messages]
+    private = ANSWERED[settings.direct_messages]
     yield f"on: {threads}; direct messages are {private}"
     yield f"where: {some(settings.guilds, 'server')}, {some(settings.channels, 'channel')}"
     if settings.roles is not None or settings.users is not None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -15,9 +15,9 @@ from bot.platforms.base import (
     Announcement,
     Confirmation,
     Delivered,
+    FileMessage,
     OnBegun,
     OnDrawn,
-    OutgoingFile,
     RunCard,
     not_kept,
     not_noted,
@@ -276,15 +276,7 @@ class MessagingOutlet(PlaceOnly, ABC):
             raise RefusedError("There is no place for it.")
         return Delivered(await self._post_text(replace(route, head="", ping=""), text))
 
-    async def send_files(
-        self,
-        place: Place,
-        owner: Identity,
-        files: Sequence[OutgoingFile],
-        *,
-        key: str,
-        maybe_repeated: bool = False,
-    ) -> Delivered:
+    async def send_files(self, message: FileMessage) -> Delivered:
         """Post files to a place, or else to the owner, in one message without a ping.
 
         Raises:
@@ -292,9 +284,9 @@ class MessagingOutlet(PlaceOnly, ABC):
         """
 
         async def say(route: Route) -> tuple[str, ...]:
-            return await self._post_files(route, files, key, maybe_repeated=maybe_repeated)
+            return await self._post_files(route, message)
 
-        return Delivered(await self._reach(place, owner, say))
+        return Delivered(await self._reach(message.place, message.owner, say))
 
     async def _reach(
         self, place: Place, owner: Identity, say: Say, *, quiet: bool = False
@@ -355,9 +347,7 @@ class MessagingOutlet(PlaceOnly, ABC):
         """
 
     @abstractmethod
-    async def _post_files(
-        self, route: Route, files: Sequence[OutgoingFile], key: str, *, maybe_repeated: bool
-    ) -> tuple[str, ...]:
+    async def _post_files(self, route: Route, message: FileMessage) -> tuple[str, ...]:
         """Post files in one message, and return its id if the platform names it.
 
         Raises:

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -14,8 +13,8 @@ from bot.errors import DeliveryError
 from bot.platforms.base import (
     Announcement,
     Confirmation,
+    FileMessage,
     OnBegun,
-    OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
@@ -140,19 +139,17 @@ class SlackOutlet(MessagingOutlet):
         parts = parts_of(await made_harmless(text.strip()), name="message.md")
         return await self.sender.post_all(route.place, parts, head=route.head)
 
-    async def _post_files(
-        self, route: Route, files: Sequence[OutgoingFile], key: str, *, maybe_repeated: bool
-    ) -> tuple[str, ...]:
+    async def _post_files(self, route: Route, message: FileMessage) -> tuple[str, ...]:
         await self.sender.ask(
             route.place.workspace,
             AsyncWebClient.files_upload_v2,
             file_uploads=[
                 {"content": each.content, "filename": each.name, "title": each.name}
-                for each in files
+                for each in message.files
             ],
             channel=route.place.channel,
             thread_ts=route.place.thread or None,
-            initial_comment=texts.REPEATED if maybe_repeated else None,
+            initial_comment=texts.REPEATED if message.maybe_repeated else None,
         )
         # Slack does not say which message it became.
         return ()

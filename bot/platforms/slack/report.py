@@ -3,13 +3,8 @@
 from collections.abc import Iterator
 
 from bot.checks import some
+from bot.conversations.access import ANSWERED
 from bot.platforms.slack.settings import SlackSettings
-
-_ANSWERED = {
-    "members": "answered",
-    "paired": "answered after a code",
-    "nobody": "not answered",
-}
 
 
 def lines(settings: SlackSettings) -> Iterator[str]:
@@ -17,7 +12,7 @@ def lines(settings: SlackSettings) -> Iterator[str]:
     if not settings.configured:
         yield "off: no SLACK_BOT_TOKEN, and no `slack.bot_token`; docs/slack.md leads through it"
         return
-    private = _ANSWERED[settings.direct_messages]
+    private = ANSWERED[settings.direct_messages]
     if settings.mode == "socket":
         yield f"on: over connections that it opens itself; direct messages are {private}"
     else:

@@ -2,7 +2,6 @@
 
 import logging
 import uuid
-from collections.abc import Sequence
 from datetime import datetime
 
 from bot.errors import DeliveryError
@@ -10,9 +9,9 @@ from bot.platforms.base import (
     Announcement,
     Confirmation,
     Delivered,
+    FileMessage,
     OnBegun,
     OnDrawn,
-    OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
@@ -136,15 +135,7 @@ class TerminalOutlet(PlaceOnly):
         await self._state.surface_for(owner).show(Notice(text))
         return Delivered()
 
-    async def send_files(
-        self,
-        place: Place,
-        owner: Identity,
-        files: Sequence[OutgoingFile],
-        *,
-        key: str,
-        maybe_repeated: bool = False,
-    ) -> Delivered:
+    async def send_files(self, message: FileMessage) -> Delivered:
         """Refuse files.
 
         Raises:

@@ -1,7 +1,7 @@
 """Copies of stored data are whole, in archives that platforms take; work ends before it goes."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from io import BytesIO
@@ -16,7 +16,7 @@ from bot.conversations.archives import packed
 from bot.conversations.personal_copies import PersonalCopies, SavedCopies
 from bot.conversations.personal_data import PersonalData
 from bot.errors import BadRequestError, DeliveryError, NotFoundError
-from bot.platforms.base import Delivered, OutgoingFile
+from bot.platforms.base import Delivered, FileMessage
 from bot.subagents.limits import SubagentSettings
 from bot.values import ConversationMode, File, Identity, Place
 from db import conversations, users
@@ -222,15 +222,7 @@ async def test_a_copy_that_cannot_be_sent_says_what_to_do(
     data: PersonalData, alice: Identity, tmp_path: Path
 ) -> None:
     class Closed(FakeOutlet):
-        async def send_files(
-            self,
-            place: Place,
-            owner: Identity,
-            files: Sequence[OutgoingFile],
-            *,
-            key: str,
-            maybe_repeated: bool = False,
-        ) -> Delivered:
+        async def send_files(self, message: FileMessage) -> Delivered:
             raise DeliveryError("Direct messages are closed.")
 
     copies = PersonalCopies(

@@ -14,9 +14,9 @@ from bot.platforms.base import (
     Announcement,
     CommandReply,
     Confirmation,
+    FileMessage,
     Incoming,
     OnBegun,
-    OutgoingFile,
     RunCard,
     Settlement,
     not_kept,
@@ -173,9 +173,7 @@ class BulletinOutlet(MessagingOutlet):
     async def _post_text(self, route: Route, text: str) -> tuple[str, ...]:
         return await self._say(text, (), route)
 
-    async def _post_files(
-        self, route: Route, files: Sequence[OutgoingFile], key: str, *, maybe_repeated: bool
-    ) -> tuple[str, ...]:
+    async def _post_files(self, route: Route, message: FileMessage) -> tuple[str, ...]:
         raise DeliveryError("The board takes no files.", permanent=True)
 
     async def _mark(self, place: Place, *, shown: bool) -> bool:
