@@ -66,13 +66,6 @@ def sources_of(config: LiveConfig, known: Origins) -> RightsSources:
     )
 
 
-def _admin_groups(config: Config, place: Place) -> frozenset[str]:
-    """Return the roles of a platform whose members are admins of the server of a place."""
-    sections = (config.section(kind) for kind in PLATFORMS if kind.section == place.platform)
-    roles = (role for each in sections for role in getattr(each, "admin_roles", ()))
-    return frozenset(f"{place.platform}-role:{place.workspace}:{role}" for role in roles)
-
-
 def shown(
     config: Config, file: Path | None, *, place: str, account: str, groups: Sequence[str]
 ) -> str:
@@ -84,7 +77,10 @@ def shown(
     user, there = account_of(account), place_named(place)
     role = role_of(config.roles, user, there, groups)
     try:
-        admins = config.access.admins_at(there) | _admin_groups(config, there)
+        sections = (config.section(kind) for kind in PLATFORMS if kind.section == there.platform)
+        roles = (each for section in sections for each in getattr(section, "admin_roles", ()))
+        beginning = f"{there.platform}-role:{there.workspace}"
+        admins = config.access.admins_at(there) | {f"{beginning}:{each}" for each in roles}
         rights = str(authorise(user, config.access, there, admin=not admins.isdisjoint(groups)))
     except NotAllowedError:
         rights = "blocked"

@@ -89,12 +89,6 @@ class Answers:
             return GONE_REPLY
         return await self._take(answerer, question, meant, event)
 
-    async def _question(self, asked: str) -> tuple[RunQuestion | None, Run | None]:
-        """Return a question of a run, and the run."""
-        async with self.database.snapshot() as tx:
-            question = await run_questions.get(tx, asked)
-            return question, await runs.get(tx, question.run_id) if question else None
-
     async def in_words(self, incoming: Incoming, role: Role, text: str) -> CommandReply | None:
         """Store a message as the answer to an open question to this user in this place.
 

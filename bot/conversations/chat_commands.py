@@ -25,7 +25,6 @@ from db import (
     turns,
     users,
 )
-from db import commands as stored
 
 UNDONE_FOR = timedelta(hours=24)
 SET_ASIDE = "I set aside what was said before."
@@ -42,8 +41,7 @@ async def new(call: CommandCall) -> CommandReply:
     bot, caller = call.bot, call.caller
     mode, back = ConversationMode(shared=caller.shared), bool(call.get("undo"))
     begun, outcome = None, ""
-    async with bot.database.transaction() as tx:
-        await stored.apply(tx, caller.command_id, bot.now())
+    async with call.applied() as tx:
         user = await users.get(tx, caller.user.key)
         if back:
             since = bot.now() - UNDONE_FOR
@@ -97,8 +95,7 @@ async def model(call: CommandCall) -> CommandReply:
     chosen = bot.models.named("" if default else name)
     if not default and (refused := refusal(chosen)):
         raise NotAllowedError(f"{refused[:1].upper()}{refused[1:]}.")
-    async with bot.database.transaction() as tx:
-        await stored.apply(tx, caller.command_id, bot.now())
+    async with call.applied() as tx:
         await conversations.choose_model(
             tx, caller.conversation_id, caller.user, "" if default else chosen
         )
@@ -110,8 +107,7 @@ async def model(call: CommandCall) -> CommandReply:
 async def stop(call: CommandCall) -> CommandReply:
     """Stop this user's turn that is in progress in this place or in a thread of it."""
     bot, caller = call.bot, call.caller
-    async with bot.database.transaction() as tx:
-        await stored.apply(tx, caller.command_id, bot.now())
+    async with call.applied() as tx:
         # A command that is carried out late, after a restart, stops no turn that came after it.
         active = await turns.active_of(
             tx, caller.user.key, caller.place, before=caller.command_id or None
@@ -139,8 +135,7 @@ async def context(call: CommandCall) -> CommandReply:
     if call.get("forget"):
         if not has_admin_powers(caller, caller.place):
             return CommandReply(text="Only an admin can do that.", failed=True)
-        async with bot.database.transaction() as tx:
-            await stored.apply(tx, caller.command_id, bot.now())
+        async with call.applied() as tx:
             found = await conversations.find(tx, caller.user, caller.place, mode)
             gone = found is not None and await history.forget_summary(tx, found)
             if gone:
@@ -162,8 +157,7 @@ async def grants_(call: CommandCall) -> CommandReply:
     """List what is allowed for a while, or take it back."""
     bot, caller, name = call.bot, call.caller, call.get("tool")
     if name:
-        async with bot.database.transaction() as tx:
-            await stored.apply(tx, caller.command_id, bot.now())
+        async with call.applied() as tx:
             wanted = None if name == "all" else name
             there = await grants.revoke(tx, caller.user.key, wanted)
             there |= await standing_grants.revoke(tx, caller.user.key, wanted)

@@ -1,6 +1,7 @@
 """Carries out commands for all platforms, without a model."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -27,8 +28,9 @@ from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, Place, Role
+from db import commands as stored
 from db import pauses
-from db.database import Database
+from db.database import Database, Transaction
 from db.turns import Turn
 
 
@@ -87,6 +89,13 @@ class CommandCall:
     def get(self, name: str) -> str:
         """Return an argument; empty if it was not given."""
         return self.arguments.get(name, "")
+
+    @asynccontextmanager
+    async def applied(self) -> AsyncIterator[Transaction]:
+        """Begin the transaction of the command's effect, which marks it as applied."""
+        async with self.bot.database.transaction() as tx:
+            await stored.apply(tx, self.caller.command_id, self.bot.now())
+            yield tx
 
     def typed(self, words: str) -> str:
         """Return a command of the conversation in the form that this user types."""

@@ -11,7 +11,6 @@ from bot.errors import BadRequestError, NotFoundError
 from bot.platforms.base import CommandReply
 from bot.values import Clock, Identity, Place
 from db import audit, pairings, users
-from db import commands as stored
 from db.database import Database, Transaction
 
 #: Characters of codes: none looks like another one.
@@ -91,8 +90,7 @@ def _may_admit(call: CommandCall, user: Identity) -> bool:
 
 async def _confirm(call: CommandCall, code: str) -> CommandReply:
     bot, by = call.bot, call.caller.user
-    async with bot.database.transaction() as tx:
-        await stored.apply(tx, call.caller.command_id, bot.now())
+    async with call.applied() as tx:
         found = await pairings.of_code(tx, code)
         known = found is not None and bot.now() - found.created_at < VALID_FOR
         if found is None or not known or not _may_admit(call, found.user):
@@ -105,9 +103,7 @@ async def _confirm(call: CommandCall, code: str) -> CommandReply:
 
 
 async def _remove(call: CommandCall, account: str) -> CommandReply:
-    bot = call.bot
-    async with bot.database.transaction() as tx:
-        await stored.apply(tx, call.caller.command_id, bot.now())
+    async with call.applied() as tx:
         found = await pairings.confirmed(tx, limit=MOST_READ)
         meant = [each.user for each in found if spelled(each.user) == account]
         if not meant or not _may_admit(call, meant[0]):

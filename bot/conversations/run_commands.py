@@ -19,7 +19,6 @@ from bot.spending.pools import Payer
 from bot.subagents.requests import NOTIFY, RunRequest
 from bot.subagents.wording import report, title
 from bot.values import short
-from db import commands as stored
 from db import outbox, users
 
 #: The meanings of `NOTIFY`.
@@ -157,8 +156,7 @@ async def notify(call: CommandCall) -> CommandReply:
     if wanted and wanted not in NOTIFY:
         return CommandReply(text=f"Choose one of {', '.join(NOTIFY)}.", failed=True)
     if wanted:
-        async with bot.database.transaction() as tx:
-            await stored.apply(tx, call.caller.command_id, bot.now())
+        async with call.applied() as tx:
             await users.set_notify(tx, user, wanted)
     else:
         known = await bot.database.read(users.get, user)
@@ -220,8 +218,7 @@ async def _deliver(call: CommandCall, *, again: bool) -> CommandReply:
         action = "retry" if again else "dismiss"
         run = await bot.records.find(call.get("run"), caller, action=action)
         key, owner, name = run.id, run.user_id, f"the result of “{run.label}”"
-    async with bot.database.transaction() as tx:
-        await stored.apply(tx, caller.command_id, bot.now())
+    async with call.applied() as tx:
         if again:
             done = await outbox.retry_blocked(tx, key, owner, bot.now())
         else:

@@ -23,7 +23,6 @@ from bot.spending.pools import (
 )
 from bot.values import Place
 from db import audit, pools
-from db import commands as stored
 
 #: As many digits as the highest limit has, see `bot.spending.settings.SpendingLimit`.
 _DOLLARS = re.compile(r"\$(\d{1,9}(?:\.\d{1,6})?)")
@@ -96,8 +95,7 @@ async def raise_limit(call: CommandCall) -> CommandReply:
         raise NotAllowedError("Only an admin of what this limits may raise it.")
     now = bot.now()
     until = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    async with bot.database.transaction() as tx:
-        await stored.apply(tx, caller.command_id, now)
+    async with call.applied() as tx:
         states = await pools.raise_limits(
             tx, ids, tokens=raised.tokens, cost=raised.cost, until=until, now=now
         )

@@ -58,7 +58,12 @@ class ConnectCommands:
         name, _, pasted = call.get("words").strip().partition(" ")
         user = call.caller.user
         if not name:
-            return await self._list(call)
+            done = set(await self.sign_ins.connected(user))
+            lines = ["**Services to sign in to**"]
+            for each in self.sign_ins.servers:
+                verb, then = ("signed in", "disconnect") if each in done else ("not yet", "connect")
+                lines.append(f"- {each}: {verb} – {_code(call.typed(f'{then} {each}'))}")
+            return CommandReply(text="\n".join(lines), private=True)
         self._check(name)
         finishes = _code(call.typed(f"connect {name} ADDRESS"))
         if not pasted.strip():
@@ -96,14 +101,6 @@ class ConnectCommands:
                     "it: you can remove the app Retinue in your account there."
                 )
         return CommandReply(text=text, private=True)
-
-    async def _list(self, call: CommandCall) -> CommandReply:
-        done = set(await self.sign_ins.connected(call.caller.user))
-        lines = ["**Services to sign in to**"]
-        for name in self.sign_ins.servers:
-            verb, command = ("signed in", "disconnect") if name in done else ("not yet", "connect")
-            lines.append(f"- {name}: {verb} – {_code(call.typed(f'{command} {name}'))}")
-        return CommandReply(text="\n".join(lines), private=True)
 
     def _check(self, name: str) -> None:
         if name not in self.sign_ins.servers:

@@ -109,12 +109,16 @@ class SignIns:
         settings = self._of(server)
         oauth = await asyncio.to_thread(load_oauth)
         now = self.now()
+        # The registration of a completed sign-in is used again. After a sign-in of the user that
+        # did not succeed there is none: the server may not know the registration any more.
+        found = await self.database.read(mcp_tokens.earlier, user.key, server)
+        known = self._decrypted(found) if found else None
         begun = await oauth.begin(
             self._http(settings),
             settings.oauth,
             self.redirect,
             name=server,
-            earlier=await self._earlier(user, server),
+            earlier=known if known and known.get("server_url") == settings.url else None,
             now=now.timestamp(),
         )
         await self.database.write(
@@ -184,7 +188,10 @@ class SignIns:
             end = known.get("expires_at")
             if end is not None and float(end) <= (self.now() + EARLY).timestamp():
                 known = await self._renewed(user, server, stored, known)
-            await self._note_use(key)
+            now = self.now()
+            if key not in self._noted or now - self._noted[key] >= USED_EVERY:
+                await self.database.write(mcp_tokens.used, *key, now)
+                self._noted[key] = now
             token: str = known["access_token"]
             return token
 
@@ -248,16 +255,6 @@ class SignIns:
             return False
         return revoked
 
-    async def _earlier(self, user: Identity, server: str) -> Json | None:
-        """Return a completed sign-in at a server, whose registration can be used again.
-
-        After a sign-in of the user that did not succeed there is none: the server may not know the
-        registration any more.
-        """
-        found = await self.database.read(mcp_tokens.earlier, user.key, server)
-        known = self._decrypted(found) if found else None
-        return known if known and known.get("server_url") == self._of(server).url else None
-
     async def _renewed(
         self, user: Identity, server: str, stored: StoredTokens, known: Json
     ) -> Json:
@@ -296,12 +293,6 @@ class SignIns:
             # The name denotes another server by now, which must not get the tokens of the first.
             known = None
         return stored, known
-
-    async def _note_use(self, key: tuple[str, str]) -> None:
-        now = self.now()
-        if key not in self._noted or now - self._noted[key] >= USED_EVERY:
-            await self.database.write(mcp_tokens.used, *key, now)
-            self._noted[key] = now
 
     def _dated(self, found: Json) -> Json:
         seconds = found.pop("expires_in", None)

@@ -61,7 +61,11 @@ class PersonalServer(McpServer):
 
     async def _offer(self, known: list[Pin]) -> None:
         """Offer what is approved, without a connection."""
-        approved = {pin.tool: _offer_of(pin) for pin in known if pin.approved}
+        approved = {
+            pin.tool: Offer(raw_name=pin.tool, hash=pin.approved_hash, **pin.approved)
+            for pin in known
+            if pin.approved
+        }
         if approved != self._accepted or not self.listed:
             self._accepted = approved
             self.tools = tuple(self._tool(offer) for offer in approved.values())
@@ -140,14 +144,3 @@ class PersonalServer(McpServer):
                 f"The MCP server {self.name} cannot be reached now. Try again in a minute, or go "
                 "on without it."
             ) from None
-
-
-def _offer_of(pin: Pin) -> Offer:
-    assert pin.approved is not None, "It is approved."
-    return Offer(
-        raw_name=pin.tool,
-        name=pin.approved["name"],
-        description=pin.approved["description"],
-        schema=pin.approved["schema"],
-        hash=pin.approved_hash,
-    )

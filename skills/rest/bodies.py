@@ -149,7 +149,12 @@ def _fields(
             raise ValueError("its form has a field whose name cannot be sent")
         given = encoding.get(name)
         said = given if isinstance(given, dict) else {}
-        media_types = _media_types(said.get("contentType"))
+        kinds = said.get("contentType")
+        listed = kinds.lower().split(",") if isinstance(kinds, str) else ()
+        names = (part.strip() for part in listed)
+        media_types = tuple(
+            part for part in names if part.isprintable() and part.isascii() and "/" in part
+        )
         is_file = kind is BodyKind.MULTIPART and _is_file(each, media_types, old=reader.old)
         if is_file:
             _make_path(each)
@@ -162,12 +167,6 @@ def _fields(
         if made != FormField():
             found[name] = made
     return found
-
-
-def _media_types(given: object) -> tuple[str, ...]:
-    listed = given.split(",") if isinstance(given, str) else ()
-    names = (each.strip().lower() for each in listed)
-    return tuple(name for name in names if name.isprintable() and name.isascii() and "/" in name)
 
 
 def _is_file(schema: Json, media_types: tuple[str, ...], *, old: bool) -> bool:
