@@ -175,11 +175,19 @@ async def charged(thread: Thread, alice: Identity) -> Usage:
     return usage_of(turn)
 
 
-async def test_the_turn_is_charged_with_the_summary(thread: Thread, alice: Identity) -> None:
+async def test_the_turn_is_charged_with_the_summary_and_its_limits_apply(
+    thread: Thread, alice: Identity
+) -> None:
+    model = ScriptedModel(Answer(text="They spoke of hens.", usage=USAGE))
+    thread.model = model
+
     used = await charged(thread, alice)
 
     assert (used.total, used.cost) == (950, 70)
     assert thread.spent == USAGE
+    payer = model.last.payer
+    assert payer is not None
+    assert (payer.user, payer.place, payer.runs) == (alice, room(alice), ())
 
 
 async def test_requests_without_an_answer_are_charged_too(thread: Thread, alice: Identity) -> None:

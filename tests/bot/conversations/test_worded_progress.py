@@ -18,7 +18,7 @@ from bot.events import AnnouncementDue, EventBus
 from bot.models.base import Model
 from bot.platforms.base import Delivered
 from bot.subagents.active import ActiveRun, ActiveRuns, RunAccount
-from bot.subagents.run_factory import opaque
+from bot.subagents.run_factory import opaque, payer_of
 from bot.values import Identity, Place
 from db import conversations, deliveries, outbox, runs
 from db.database import Database
@@ -259,7 +259,8 @@ async def test_all_runs_of_a_place_have_one_sentence_and_each_place_has_its_own(
 
 async def test_it_is_reserved_and_charged_to_the_run_with_most_tokens_left(scene: Scene) -> None:
     hanging = Hanging(says("Fine.", usage=COST))
-    process = scene.process(ScriptedModel(hanging))
+    model = ScriptedModel(hanging)
+    process = scene.process(model)
     poor, rich = await scene.run("poor"), await scene.run("rich")
     before = process.execute(poor, spent=20_000)
     account = process.execute(rich, spent=1_000)
@@ -276,6 +277,7 @@ async def test_it_is_reserved_and_charged_to_the_run_with_most_tokens_left(scene
     await writing
 
     assert process.posted == ["Fine."]
+    assert model.last.payer == payer_of(rich, scene.alice)
     assert account.progress.usage == Usage(1_000) + COST
     assert account.budget.spent == 1_000 + COST.total
     assert account.progress.counters(7).reserved == 7
