@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,18 @@ async def rows(database_url: str, table: Table) -> list[Json]:
         database.snapshot() as tx,
     ):
         return [dict(row) for row in (await tx.execute(select(table))).mappings()]
+
+
+class Spendthrift:
+    """Writes all output that a request allows, and adds up what that costs."""
+
+    def __init__(self) -> None:
+        self.cost = 0
+
+    def __call__(self, body: Json) -> Reply:
+        self.cost += 10 * body["max_tokens"]
+        reply = Reply(text="Hens.") if body.get("tool_choice") else call("look", at="left")
+        return replace(costing(reply, body["max_tokens"]), latency_seconds=0.5)
 
 
 async def test_nested_work_and_summaries_draw_from_the_limits_of_the_run_that_began_them(
@@ -172,3 +185,30 @@ async def test_a_process_that_ends_in_order_settles_its_calls_and_the_next_goes_
     # Its answer had not begun: only its input may be charged, which costs nothing here.
     assert held == []
     assert set(after.values()) == {30_000}
+
+
+async def test_three_bots_of_which_one_is_killed_spend_no_more_than_a_limit(
+    postgres_url: str,
+) -> None:
+    limit, most = 2_000_000, {"max_concurrent_global": 30}
+    sections = SECTIONS | {"spending": {"bot": {"day": {"usd": 2}}}, "subagents": most}
+    bots = partial(actor, postgres_url, sections=sections)
+    bill = Spendthrift()
+    async with FakeAnthropic(bill) as server:
+        async with bots(server.url) as one, bots(server.url) as two, bots(server.url) as three:
+            for number in range(12):
+                (one, two, three)[number % 3].say(f"user{number % 4}", SPAWN)
+            await server.received(20)
+            # It is likely to be at several calls.
+            await max((one, two, three), key=lambda each: len(each.events("tool"))).kill()
+
+            async def all_over() -> bool:
+                runs = await rows(postgres_url, subagent_runs)
+                left = await rows(postgres_url, reservations)
+                return len(runs) >= 8 and all(run["completed_at"] for run in runs) and not left
+
+            await eventually(all_over, "all runs have ended", seconds=100)
+        spent = used(await rows(postgres_url, pools))["bot"]
+
+    # The price of input is 0, so that no estimate is wrong.
+    assert 0.8 * limit < bill.cost <= spent <= limit

@@ -1,4 +1,4 @@
-"""Any interleaving of calls, answers, crashes and sweeps keeps every pool below its limit."""
+"""Any interleaving of calls, runs, answers, crashes and sweeps keeps every pool below its limit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,6 +14,7 @@ from bot.agent.messages import Usage
 from bot.errors import SpendingLimitError
 from bot.models.metering import MeteredCall
 from bot.spending.ledger import Ledger
+from bot.spending.pools import Payer
 from bot.values import Identity, Place
 from db import pools
 from db.tables import reservations
@@ -41,15 +42,18 @@ class Asked:
     """A call that a step of an example makes.
 
     Attributes:
+        depth: 0 for a turn, 1 for a run that it has begun, 2 for a run that this one has begun.
         error: By how many percent the input that is billed differs from its estimate.
         written: The part of the allowed output that is written, in percent.
     """
 
     user: int
+    depth: int
     size: int
     error: int
     wanted: int
     written: int
+    last: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ class Example:
     """One interleaving: three users in a channel of their own, each in a process of its own.
 
     Attributes:
-        limit: The tokens of the channel; a user has two thirds.
+        limit: The tokens of the channel; a user has two thirds, and a run half.
         excess: The sum of the errors of the estimates so far.
     """
 
@@ -91,13 +95,18 @@ class Example:
     def workers(self) -> list[str]:
         return [f"{self.users[0].account}-{at}-{number}" for at, number in enumerate(self.starts)]
 
+    def payer(self, user: Identity, depth: int = 2) -> Payer:
+        runs = (f"{user.account}-inner", f"{user.account}-run")[2 - depth :]
+        return payer(user, self.place, "work", *runs)
+
     async def ask(self, asked: Asked) -> None:
         worker, plain = self.workers[asked.user], self.bank.ledger()
         parts = {each.name: getattr(plain, each.name) for each in fields(plain)}
         ledger = CrashableLedger(**parts | {"worker_id": worker})
-        pays = payer(self.users[asked.user], self.place)
+        pays = self.payer(self.users[asked.user], asked.depth)
         limits = await ledger.limits(pays)
-        context = ledger.call(pays, limits, call(asked.size, asked.wanted), counted=True)
+        wanted = call(asked.size, asked.wanted, last=asked.last)
+        context = ledger.call(pays, limits, wanted, counted=True)
         try:
             made = await context.__aenter__()
         except SpendingLimitError:
@@ -129,7 +138,7 @@ class Example:
         async with self.bank.database.snapshot() as tx:
             rows = list(await tx.execute(select(reservations)))
         for user in self.users:
-            found = await self.bank.ledger().states(payer(user, self.place))
+            found = await self.bank.ledger().states(self.payer(user))
             for pool, state in found:
                 assert pool.tokens is not None
                 held = [row.tokens for row in rows if pool.id in row.pools]
@@ -144,10 +153,12 @@ class Example:
 calls = st.builds(
     Asked,
     st.integers(0, USERS - 1),
+    st.integers(0, 2),
     st.integers(1, 4_000),
     st.integers(-30, 30),
     st.integers(1, 3_000),
     st.integers(0, 100),
+    st.booleans(),
 )
 steps = st.one_of(
     st.tuples(st.just(Example.ask), calls),
@@ -164,7 +175,11 @@ async def test_no_interleaving_passes_a_limit_but_by_the_errors_of_the_estimates
 ) -> None:
     stored = Stored(bank.database, bank.clock)
     example = Example(bank, [await stored.somebody() for _ in range(USERS)], limit)
-    bank.limit(user={"day": {"tokens": limit * 2 // 3}}, channel={"day": {"tokens": limit}})
+    bank.limit(
+        user={"day": {"tokens": limit * 2 // 3}},
+        channel={"day": {"tokens": limit}},
+        run={"tokens": limit // 2},
+    )
 
     for step, argument in steps:
         await step(example, argument)
