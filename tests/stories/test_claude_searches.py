@@ -4,6 +4,7 @@ from sqlalchemy import select
 
 from bot.agent.messages import Usage
 from bot.running import Bot
+from bot.spending.settings import SpendingSettings
 from db import tables
 from tests.fakes.anthropic_search import SEARCH_USAGE, Page, searched
 from tests.fakes.anthropic_server import Reply
@@ -25,11 +26,13 @@ async def test_a_researcher_searches_with_claude_and_its_run_pays(database_url: 
         main=[searched(WHALES)],
         runs={"whales": [call("web_search", query="big whales"), Reply(text="They are large.")]},
     )
-    async with stage(database_url, play) as it:
+    limits = SpendingSettings.model_validate({"run": {"usd": 1}})
+    async with stage(database_url, play, spending=limits) as it:
         await it.command(ALICE, "/subagents spawn --agent researcher Read about whales")
         run = await it.run_of("whales")
         told = await it.outlet.announced(run.id)
         run = await it.run_of("whales")
+        [pool] = await it.rows(tables.pools)
 
     _, search, last = play.asked
     assert told.text == "They are large."
@@ -40,6 +43,7 @@ async def test_a_researcher_searches_with_claude_and_its_run_pays(database_url: 
     assert shown.count("</web_results>") == 1
     assert run.tokens == STEP.total + SEARCH_USAGE.total + STEP.total
     assert run.tool_call_count == 1
+    assert pool["used_cost"] == run.cost
 
 
 async def test_what_a_turn_paid_for_searches_is_still_known_when_it_is_resumed(

@@ -110,6 +110,20 @@ async def test_outside_of_an_agent_nobody_counts_and_nothing_breaks(office: Offi
     assert (await office.work(twice_then_done(), a_tool("search"), around=around)).tool_calls == 2
 
 
+async def test_a_request_is_expected_to_cost_what_the_last_one_was_billed_and_what_was_added(
+    office: Office,
+) -> None:
+    model = ScriptedModel(
+        asks_for(call("search"), usage=Usage(100, 20, 7_000, 900)), says("Found.", usage=Usage())
+    )
+
+    await office.work(model, searching())
+
+    first, second = (each.expected_input for each in model.requests)
+    assert 0 < first < 1_000
+    assert 8_000 < second < 8_100
+
+
 LOST = Usage(2_000, 30, cache_read=500)
 
 

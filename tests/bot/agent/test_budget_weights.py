@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.budget import Spending
-from bot.agent.messages import Answer, Message, Usage, UserMessage
+from bot.agent.messages import Answer, Message, Usage, UserMessage, estimate_tokens
 from bot.models.base import ModelRequest, ToolDescription
 
 TOOL = ToolDescription("look", "Look. " * 100, {"type": "object"})
@@ -77,3 +77,15 @@ def test_the_expected_cost_of_the_next_request_is_weighted() -> None:
     again = it.expected([TASK, UserMessage("More")])
 
     assert again == pytest.approx(whole * 0.1, abs=15)
+
+
+def test_the_expected_input_is_what_the_last_request_was_billed_and_what_was_added() -> None:
+    it = spending()
+    first, more = ask(TASK), (answer(Usage()), UserMessage("More"))
+    whole = it.expected_input(first)
+    it.weighed(first, answer(Usage(500, 20, 4_000, 500)))
+
+    assert it.expected_input(ask(TASK, *more)) == 5_000 + estimate_tokens(more)
+    # Nothing is known of a request that begins otherwise, or has other tools.
+    assert it.expected_input(ask(UserMessage("Other. " * 100), *more)) < whole + 200
+    assert it.expected_input(replace(ask(TASK), tools=())) < whole

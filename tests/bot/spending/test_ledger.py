@@ -90,6 +90,28 @@ async def test_a_cancelled_call_is_settled_at_what_was_lost(bank: Bank, alice: I
     assert (state.used_cost, state.reserved_cost) == (1_000, 0)
 
 
+async def test_a_call_that_is_cancelled_while_it_is_settled_is_settled_all_the_same(
+    bank: Bank, alice: Identity
+) -> None:
+    bank.limit(bot={"day": {"usd": 1}})
+    answered = asyncio.Event()
+
+    async def ask() -> None:
+        async with bank.call(payer(alice), call()) as made:
+            made.charge(billed(1_000, 0), "model")
+            answered.set()
+
+    task = bank.tasks.start(ask(), name="ask")
+    await answered.wait()
+    await asyncio.sleep(0)
+    task.cancel()
+    await bank.tasks.wait_idle(5)
+
+    (state,) = await bank.states(payer(alice))
+    assert task.cancelled()
+    assert (state.used_cost, state.reserved_cost) == (1_000, 0)
+
+
 async def test_a_charge_without_a_price_counts_as_the_whole_reservation(
     bank: Bank, alice: Identity
 ) -> None:
