@@ -1,6 +1,7 @@
 """Limits on tokens and money: what a user reads when one is reached, and what work does then."""
 
 from dataclasses import replace
+from datetime import time, timedelta
 
 import pytest
 
@@ -9,10 +10,10 @@ from bot.conversations.access import AccessSettings
 from bot.rights.settings import RolesSettings
 from bot.spending.settings import SpendingSettings
 from bot.subagents.limits import SubagentSettings
-from bot.values import RunStatus
-from db.tables import audit
+from bot.values import Identity, Place, RunStatus, utc_now
+from db.tables import audit, pools
 from tests.fakes.anthropic_server import Reply
-from tests.stories.stage import ADMIN, ALICE, BOB, Play, Stage, call, is_run, stage
+from tests.stories.stage import ADMIN, ALICE, BOB, ROOM, Play, Stage, call, is_run, stage
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -160,6 +161,49 @@ async def test_an_admin_raises_a_limit_for_today(database_url: str) -> None:
     assert raised.text.startswith("Raised by $1 until midnight UTC.")
     assert "- the whole bot today: $0.9600 of $2.00 (48 %)" in usage.text
     assert second == "More hens."
+
+
+async def test_an_admin_of_a_server_raises_what_is_limited_there_and_nothing_else(
+    database_url: str,
+) -> None:
+    there = replace(ROOM, workspace="other")
+    play = Play(main=[answer("Hens.", 10), answer("More hens.", 10)])
+    day = {"day": {"usd": 1}}
+    limits = spending(user=day, channel=day, workspace=day, bot=day)
+    operators = AccessSettings(admins=("fake:bob",))
+    # Only names of Discord and Slack pass the check of the configuration.
+    access = operators.model_copy(update={"place_admins": {"fake:guild": ("fake:root",)}})
+    more = {"prices": PRICES}
+    async with stage(database_url, play, spending=limits, more_models=more, access=access) as it:
+        for number, place in enumerate((ROOM, there), 1):
+            await it.say(ALICE, "Hello", place)
+            await replied(it, number)
+        ids = [row["id"] for row in await it.rows(pools)]
+        of_user = next(each for each in ids if each.startswith("user"))
+
+        async def raises(user: Identity, name: str, place: Place = ROOM) -> bool:
+            return not (await it.command(user, f"/retinue raise {name} $1", place)).failed
+
+        own = [await raises(ADMIN, each) for each in ("channel", "server")]
+        others = [
+            await raises(ADMIN, each)
+            for each in ("bot", "me", of_user, *(each for each in ids if ":other" in each))
+        ]
+        abroad = [await raises(ADMIN, "server", there), await raises(ALICE, "server")]
+        by_operator = [await raises(BOB, each) for each in (of_user, "bot")]
+        found = {row["id"]: row["extra_cost"] for row in await it.rows(pools)}
+        until = {row["extra_until"] for row in await it.rows(pools)} - {None}
+
+    assert own == [True, True]
+    assert others == [False] * 5
+    assert abroad == [False, False]
+    assert by_operator == [True, True]
+    assert [each for each, extra in found.items() if not extra] == [
+        each for each in found if ":other" in each
+    ]
+    [midnight] = until
+    assert timedelta(0) < midnight - utc_now() < timedelta(days=1)
+    assert midnight.time() == time()
 
 
 async def test_the_limit_of_a_role_is_for_its_members_alone(database_url: str) -> None:
