@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import select
@@ -191,6 +192,23 @@ async def test_an_admin_of_a_server_reaches_only_what_began_there(
         ("info", seen.id),
         ("usage", "all of discord:7001"),
     }
+
+
+async def test_spending_is_of_the_day_and_the_month_in_utc_and_of_the_ten_who_spent_most(
+    records: Records, stored: Stored, alice: Identity
+) -> None:
+    midnight = datetime(2026, 11, 21, tzinfo=UTC)
+    second = timedelta(seconds=1)
+    begun = (midnight, midnight - second, midnight.replace(day=1), midnight.replace(day=1) - second)
+    for at, cost in zip(begun, (1, 20, 300, 4_000), strict=True):
+        await stored.run(alice, created_at=at, cost=cost, input_tokens=1)
+    for cost in range(1_000, 1_010):
+        await stored.run(await stored.somebody(), cost=cost, input_tokens=1)
+
+    found = await records.spending(admin(alice), everyone=True)
+
+    assert (found.today.cost, found.month.cost) == (1, 321)
+    assert [each.cost for each in found.top["user"]] == [*range(1_009, 999, -1)]
 
 
 async def test_the_model_of_an_admin_reaches_only_the_runs_of_that_admin(
