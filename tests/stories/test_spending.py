@@ -63,6 +63,24 @@ async def test_a_used_limit_is_named_with_its_reset_and_no_model_is_asked(
     assert len(play.asked) == 2
 
 
+async def test_no_other_place_and_no_deletion_gives_a_user_more(database_url: str) -> None:
+    play = Play(main=[answer("Hens.", 96_000)])
+    limits, more = spending(user={"day": {"usd": 1}}), {"prices": PRICES}
+    async with stage(database_url, play, spending=limits, more_models=more) as it:
+        await it.say(ALICE, "Hello")
+        await replied(it, 1)
+        await it.say(ALICE, "And now?", replace(ROOM, workspace="other", channel="yard"))
+        elsewhere = await replied(it, 2)
+        forgotten = await it.command(ALICE, "/retinue forget me yes")
+        await it.say(ALICE, "And now?")
+        after = await replied(it, 3)
+
+    assert not forgotten.failed
+    assert "of your own work today is reached: $0.9600 of $1.00" in elsewhere
+    assert "of your own work today is reached: $0.9600 of $1.00" in after
+    assert len(play.asked) == 1
+
+
 async def test_a_run_that_reaches_a_limit_reports_what_it_has(database_url: str) -> None:
     zones = ("UTC", "Europe/Paris")
     looks = [replace(call("current_time", zone=each), usage=Usage(0, 18_200)) for each in zones]
