@@ -11,7 +11,7 @@ from tests.stories.on_slack import Way
 BOTH = (
     *("crashes", "inbound_crashes", "yes_crashes", "workers", "outages", "limits", "main_job"),
     *("delivery", "degraded", "indexes", "discord_process", "slack_process", "resuming"),
-    "spending_of_work",
+    *("spending_of_work", "spending_day"),
 )
 #: Chats that are played on Discord and on both transports of Slack.
 BOTH_TRANSPORTS = ("chat_talk", "chat_asking")

@@ -1,6 +1,5 @@
 """A day on which fifty users work: the pools have counted what all calls have cost."""
 
-import asyncio
 import random
 from dataclasses import replace
 
@@ -61,15 +60,10 @@ async def test_after_a_day_of_fifty_users_the_pools_agree_with_the_bill(database
     )
     many = SubagentSettings(spawn_rate_limit=SpawnRateLimit(max_requests=100), present_seconds=0)
     async with stage(database_url, Play(), script=provider, spending=limits, subagents=many) as it:
-
-        async def work(user: Identity, number: int) -> None:
-            for message in range(MESSAGES):
+        for message in range(MESSAGES):
+            for number, user in enumerate(users):
                 place = replace(ROOM, thread=f"thread {number} {message}")
                 await it.say(user, "Look after the hens.", place)
-
-        async with asyncio.TaskGroup() as group:
-            for number, user in enumerate(users):
-                group.create_task(work(user, number))
 
         async def all_over() -> bool:
             found = [*await it.rows(turns), *await it.rows(subagent_runs)]
