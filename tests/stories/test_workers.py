@@ -160,3 +160,43 @@ async def test_the_same_event_in_two_processes_at_once_is_one_turn(postgres_url:
 
     assert len(done) == 1
     assert len(server.requests) == 1
+
+
+async def test_a_kill_in_one_process_stops_the_work_of_another_and_pauses_both(
+    postgres_url: str,
+) -> None:
+    play = Play(
+        main=[Reply(text="On and on", fault="hang", after_events=4), Reply(text="Here I am.")],
+        runs={"Work": [call("look", at="left"), Reply(text="x", fault="hang")]},
+    )
+    operator = {"access": {"admins": ["fake:root"]}}
+    async with (
+        FakeAnthropic(play) as server,
+        actor(postgres_url, server.url, sections=operator) as first,
+        actor(postgres_url, server.url, sections=operator) as second,
+    ):
+        first.say("alice", SPAWN)
+        await server.received(2)
+        both = (first, second)
+        at_work, other = both if first.events("tool") else both[::-1]
+        at_work.say("alice", "Talk!")
+        await server.received(3)
+        other.say("root", "/retinue kill all yes")
+        killed = await other.event("answer")
+        stopped = await at_work.event("reply")
+        result = await at_work.event("announcement")
+        at_work.say("alice", "And now?")
+        kept = await at_work.until(lambda line: "is kept" in str(line.get("text")))
+        asked = len(server.requests)
+        at_work.say("root", "/retinue resume all")
+        # Either process may be the first to begin what has waited.
+        answers = [asyncio.ensure_future(each.event("reply", text="Here I am.")) for each in both]
+        _, pending = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+        for each in pending:
+            each.cancel()
+
+    assert "Stopped 1 run and 1 answer of 1 user" in killed["text"]
+    assert "(stopped)" in stopped["text"]
+    assert "Sub-agent stopped" in result["title"]
+    assert "root has paused the whole bot" in kept["text"]
+    assert asked == 3
