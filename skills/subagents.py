@@ -234,7 +234,7 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
     async def run_to_stop(context: ToolContext, arguments: Json) -> tuple[Json, str]:
         """Return the one run to stop, so that the user confirms exactly that run."""
         handle = str(arguments.get("run_id", ""))
-        run = await records.find(handle, Caller.of(context), action="stop")
+        run = await records.find(handle, Caller.of(context), action="")
         if run.status.final:
             words = status_text(run.status, degraded=run.degraded).words
             raise ToolError(f"{_name(run)} is over already ({words}); there is nothing to stop.")
@@ -243,7 +243,7 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
     async def message_to_send(context: ToolContext, arguments: Json) -> tuple[Json, str]:
         """Return the arguments with the one run that the message is for, and a description."""
         handle = str(arguments.get("run_id", ""))
-        run = await records.find(handle, Caller.of(context), action="send")
+        run = await records.find(handle, Caller.of(context), action="")
         words = f"leave this message for “{one_line(run.label, 60)}” ({short(run.id)})"
         return {**arguments, "run_id": run.id}, words
 

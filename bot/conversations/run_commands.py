@@ -211,18 +211,19 @@ async def _deliver(call: CommandCall, *, again: bool) -> CommandReply:
         AmbiguousError: It means several runs.
     """
     bot, caller = call.bot, call.caller
-    reply = await _late_reply(call)
+    reply, run = await _late_reply(call), None
     if reply is not None:
         key, owner, name = reply.key, reply.user.key, f"“{one_line(reply.title, 120)}”"
     else:
-        action = "retry" if again else "dismiss"
-        run = await bot.records.find(call.get("run"), caller, action=action)
+        run = await bot.records.find(call.get("run"), caller, action="")
         key, owner, name = run.id, run.user_id, f"the result of “{run.label}”"
     async with call.applied() as tx:
         if again:
             done = await outbox.retry_blocked(tx, key, owner, bot.now())
         else:
             done = await outbox.dismiss(tx, key, owner)
+        if done and run is not None and owner != caller.user.key:
+            await bot.records.record(tx, "retry" if again else "dismiss", run, caller)
     if not done:
         return CommandReply(text=NOT_WAITING, failed=True)
     if again:

@@ -25,7 +25,7 @@ from db.spending import SpendingSum
 
 LINE = 300
 #: The action in the audit log when an admin looks at the work of others; its effect names the kind.
-VIEW, VIEWS = "view", frozenset({"info", "log", "read", "whiteboard"})
+VIEW = "view"
 #: Most groups of a list of costs.
 MOST_GROUPS = 10
 REPORT_LINE = 2_000
@@ -75,8 +75,8 @@ class Records:
         Args:
             handle: A unique beginning of the run's id, its label, `#n`, or `last`.
             caller: The caller, whose access limits the search.
-            action: The action for the audit log, if an admin accesses another user's run; empty if
-                the caller records it with its effect.
+            action: The view for the audit log, if an admin sees another user's run; empty for an
+                action, which the caller records in the transaction of its effect.
 
         Raises:
             NotFoundError: No such run exists, or it belongs to another user.
@@ -112,14 +112,7 @@ class Records:
             raise AmbiguousError(f"“{one_line(typed, 60)}” fits several runs:\n{lines}")
         run = found[0]
         if action and not own.covers(run.user_id, run.place):
-            is_view = action in VIEWS
-            entry = caller.entry(
-                VIEW if is_view else action,
-                self.now(),
-                owner=run.user_id,
-                subject=run.id,
-                effect=action if is_view else "",
-            )
+            entry = caller.entry(VIEW, self.now(), owner=run.user_id, subject=run.id, effect=action)
             await self.database.write(audit.record, entry)
         return run
 

@@ -155,9 +155,11 @@ async def test_an_admin_decides_on_the_undelivered_result_of_another_and_it_is_n
 
     refused = await commands.run(f"/subagents {action} {key}", caller(bob))
     done = await commands.run(f"/subagents {action} {key}", caller(bob, role=Role.OPERATOR))
+    changed_nothing = await commands.run(f"/subagents retry {key}", caller(bob, role=Role.OPERATOR))
 
     assert refused.failed
     assert not done.failed
+    assert changed_nothing.failed
     assert (await stored.read_item(key)).status == status
     assert await audited(commands.database) == [(bob.key, action, key)]
 
