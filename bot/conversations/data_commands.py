@@ -6,6 +6,7 @@ from bot.conversations.commands import CommandCall
 from bot.errors import BadRequestError
 from bot.platforms.base import CommandReply
 from bot.run_texts import counted
+from db import audit
 
 #: The tables that the preview of a deletion names, with the word for a row.
 _NAMED = {
@@ -41,8 +42,10 @@ KEPT = "The token counts of {runs} stay until then, since limits count them. "
 
 async def export(call: CommandCall) -> CommandReply:
     """Send the user a copy of everything, which nobody else can read."""
-    caller = call.caller
-    text = await call.bot.copies.send(caller.user, caller.place, caller.command_id)
+    bot, caller = call.bot, call.caller
+    text = await bot.copies.send(caller.user, caller.place, caller.command_id)
+    entry = caller.entry("export", bot.now(), owner=caller.user.key)
+    await bot.database.write(audit.record, entry)
     return CommandReply(text=text)
 
 

@@ -134,12 +134,12 @@ class Asked:
         return refused or await asking.begin(mail, call, context)
 
     async def put(
-        self, asking: OwnerQuestions, run: Run, call_id: str, **answer: Any
+        self, asking: OwnerQuestions, run: Run, call_id: str, *, rule: str = "", **answer: Any
     ) -> RunQuestion:
         """Store the question for a call of `mail` as an earlier attempt left it."""
         bound = fingerprint("mail", letter(call_id).arguments)
         question = asking._question(
-            call_id, kind="permit", tool="mail", fingerprint=bound, text="May it?"
+            call_id, kind="permit", tool="mail", fingerprint=bound, text="May it?", rule=rule
         )
         async with self.database.transaction() as tx:
             await run_questions.put(tx, question, run.place, self.clock())

@@ -13,7 +13,7 @@ from bot.values import utc_now
 from db import holds
 from db.database import Database
 from db.holds import Hold
-from db.tables import metadata
+from db.tables import audit, metadata
 from skills.files.settings import WorkspaceSettings
 from skills.settings import OwnSkillsSettings
 from tests.fakes.anthropic_server import Reply
@@ -80,6 +80,8 @@ async def test_a_user_gets_a_copy_of_all_that_is_theirs_in_direct_messages(
         assert len(json.loads(copy["turns.json"])) == 1
         assert b"name,age\nDolly,6\n" in copy.values()
         assert "foxes" not in str(copy)
+        alice = account_of(chat.account("alice")).key
+        assert await noted(chat.running.database, "export") == [(alice, alice)]
 
 
 async def test_a_user_who_confirms_is_forgotten_and_the_others_are_not(
@@ -122,6 +124,7 @@ async def test_a_user_who_confirms_is_forgotten_and_the_others_are_not(
             assert "My zebra" not in left
             assert "They spoke of a zebra." not in left
             assert "stripes" not in left
+            assert len(await noted(chat.running.database, "forget")) == 1
             assert "A zebra is near." in left
             assert "Foxes a long tale" in left
             await chat.write("bob", talk, "What do you know?", mention=True)
@@ -130,6 +133,13 @@ async def test_a_user_who_confirms_is_forgotten_and_the_others_are_not(
             assert "My zebra" not in known
             assert "They spoke" not in known
             assert "Foxes" in known
+
+
+async def noted(database: Database, action: str) -> list[tuple[str, str]]:
+    """Return actor and owner of the entries of an action in the audit log."""
+    async with database.snapshot() as tx:
+        found = select(audit.c.user_id, audit.c.owner_id).where(audit.c.action == action)
+        return [(row.user_id, row.owner_id) for row in await tx.execute(found)]
 
 
 async def hold(chat: Chat, user: str) -> str:

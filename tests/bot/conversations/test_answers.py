@@ -1,6 +1,7 @@
 """Messages of users that answer a question of a run or of the main agent, and those that do not."""
 
 import asyncio
+from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -10,7 +11,7 @@ from bot.conversations.answers import SHOWN_SECONDS
 from bot.conversations.deciding import GONE_REPLY
 from bot.subagents.settling import settlement_of
 from bot.values import Identity, Role, RunStatus
-from db import run_questions
+from db import run_questions, standing_grants
 from db.run_questions import RunQuestion
 from db.tables import audit
 from tests.fakes.asking import Asked
@@ -96,6 +97,19 @@ async def test_a_yes_to_two_open_questions_is_answered_with_the_choice_between_t
     assert meant is not None
     assert meant.answered == questions[1].id
     assert (await asked.question(questions[0].id)).is_open
+
+
+async def test_always_for_a_run_answers_its_rule_until_a_date(
+    asked: Asked, clock: FakeClock, alice: Identity
+) -> None:
+    run = await asked.run(alice, status="waiting_approval")
+    question = await asked.put(asked.asking(run, alice), run, "1.0", rule="mail:*: ask")
+
+    await asked.choose(alice, question.id, "always")
+
+    async with asked.database.snapshot() as tx:
+        (given,) = await standing_grants.of_user(tx, alice.key, clock())
+    assert (given.rule, given.expires_at) == ("mail:*: ask", clock() + timedelta(days=30))
 
 
 async def test_with_two_runs_wondering_talk_is_for_the_main_agent(

@@ -1,6 +1,7 @@
 """Commands: which answers are private, and what becomes of results that could not be delivered."""
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
@@ -8,7 +9,7 @@ from sqlalchemy import select
 from bot.conversations.commands import CommandRunner
 from bot.subagents.requests import Caller
 from bot.values import Identity, Role, short
-from db import outbox
+from db import conversations, history, outbox, standing_grants
 from db.database import Database, DatabaseSettings
 from db.outbox import NewOutboxEntry
 from db.tables import audit
@@ -162,6 +163,41 @@ async def test_an_admin_decides_on_the_undelivered_result_of_another_and_it_is_n
     assert changed_nothing.failed
     assert (await stored.read_item(key)).status == status
     assert await audited(commands.database) == [(bob.key, action, key)]
+
+
+async def test_what_is_taken_back_is_recorded_and_nothing_where_nothing_is(
+    commands: CommandRunner, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    await stored.person(alice)
+    rule, until = "mail:*: ask", clock() + timedelta(days=1)
+    async with commands.database.transaction() as tx:
+        await standing_grants.give(
+            tx, alice.key, room(alice), [rule], by=alice.key, until=until, now=clock()
+        )
+
+    taken = [await commands.run(f"/retinue grants {rule}", caller(alice)) for _ in range(2)]
+
+    assert [reply.failed for reply in taken] == [False, True]
+    assert await audited(commands.database) == [(alice.key, "revoke", rule)]
+
+
+async def test_the_deletion_of_a_summary_is_an_admins_and_is_recorded(
+    commands: CommandRunner, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    here = await stored.conversation(alice)
+    async with commands.database.transaction() as tx:
+        await conversations.say(tx, here, role="user", text="one", now=clock())
+        (known,) = await history.personal(tx, here, until="~")
+        await history.put_summary(tx, here, "one", behind=known, foreign=False, now=clock())
+    place = room(alice)
+
+    refused = await commands.run("/context forget", caller(alice, place=place))
+    admin = caller(alice, role=Role.OPERATOR, place=place)
+    deleted = [await commands.run("/context forget", admin) for _ in range(2)]
+
+    assert refused.failed
+    assert [reply.failed for reply in deleted] == [False, True]
+    assert await audited(commands.database) == [(alice.key, "delete summary", "")]
 
 
 async def test_everyones_runs_are_listed_for_a_command_of_an_admin_only(

@@ -15,7 +15,8 @@ from bot.rights.effective import Rights
 from bot.rights.settings import RolesSettings
 from bot.subagents.requests import Caller
 from bot.values import Identity, Place, Role
-from db import pairings, standing_grants
+from db import audit, pairings, standing_grants
+from db.audit import Filter
 from db.database import Database
 from tests.fakes.clock import FakeClock
 from tests.fakes.commands import command_runner
@@ -270,6 +271,26 @@ async def test_an_admin_admits_no_account_of_another_workspace(
     assert all("No one has got that code" in each.text for each in refused)
     assert "is not admitted by a code" in kept.text
     assert [each.user for each in await database.read(pairings.confirmed, limit=9)] == [stranger]
+    assert await database.read(audit.newest, Filter(), limit=9) == []
+
+
+async def test_who_admits_an_account_and_withdraws_it_is_recorded(
+    database: Database, clock: FakeClock
+) -> None:
+    office, user = FakeOffice(database, limits(), clock), Identity("slack", "T10", "U1")
+    await Stored(office.database, clock).person(user)
+    await database.write(pairings.put, user, "CODE", clock())
+    admin = Caller.of_user(ANN, Role.ADMIN, Place("slack", "T10", "C1"))
+
+    for words in ("pair CODE", "pair CODE", "pair remove slack:T10:U1"):
+        await command_runner(office).run(f"/retinue {words}", admin)
+        clock.advance(1)
+
+    found = [each.entry for each in await database.read(audit.newest, Filter(), limit=9)]
+    assert [(each.action, each.actor, each.owner) for each in found] == [
+        ("unpair", ANN.key, user.key),
+        ("pair", ANN.key, user.key),
+    ]
 
 
 async def test_an_admin_sees_every_account_of_the_workspace_that_is_admitted(

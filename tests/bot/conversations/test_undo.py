@@ -11,8 +11,9 @@ from bot.conversations.command_table import COMMANDS
 from bot.conversations.undo import MOST_SHOWN, Undo
 from bot.platforms.base import CommandReply
 from bot.values import Identity, Place, Role
+from db import audit, whiteboard
 from db import commands as stored_commands
-from db import whiteboard
+from db.audit import Filter
 from db.changes import Restorer
 from db.commands import StoredCommand
 from db.database import Database
@@ -90,6 +91,15 @@ async def delete_a_note(desk: Desk, user: Identity, text: str = "Buy eggs") -> N
 
 
 # -- the command -----------------------------------------------------------------------------------
+
+
+async def test_what_is_undone_is_recorded(desk: Desk, alice: Identity, database: Database) -> None:
+    await delete_a_note(desk, alice)
+
+    await desk.type(alice, "/undo last")
+
+    found = await database.read(audit.newest, Filter(action="undo"), limit=9)
+    assert [(each.entry.actor, each.entry.subject) for each in found] == [(alice.key, "note")]
 
 
 @pytest.mark.parametrize(
