@@ -47,6 +47,7 @@ def unwise(config: Config) -> list[str]:
     """Return the warnings that need no file; those about a key begin with it."""
     found = [
         *_people(config),
+        *_groups(config),
         *_models(config),
         *_spending(config),
     ]
@@ -112,6 +113,24 @@ def _people(config: Config) -> Iterator[str]:
                 yield (
                     f"{key} names “{name}”, which matches nobody as long as "
                     f"{platform.capitalize()} is not set up."
+                )
+
+
+def _groups(config: Config) -> Iterator[str]:
+    """Return warnings about groups that make nobody an admin, since they are of another server."""
+    for server, names in config.access.place_admins.items():
+        platform, _, own = server.partition(":")
+        kind = "discord-role" if platform == "discord" else "slack-group"
+        # The groups of an organisation (E…) count in its workspaces, and the other way round.
+        organisation = platform == "slack" and own.startswith("E")
+        for name in names:
+            given, _, rest = name.partition(":")
+            of, _, group = rest.partition(":")
+            near = of == own or (platform == "slack" and (organisation or of.startswith("E")))
+            if name.startswith(GROUP_KINDS) and not (given == kind and near and group):
+                yield (
+                    f"access.place_admins.{server} names “{name}”, which matches nobody there: "
+                    f"write `{kind}:{own}:` and the id of the group."
                 )
 
 

@@ -53,6 +53,28 @@ def test_variables_are_no_secrets_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("server", "name", "form"),
+    [
+        ("discord:10001", "discord-role:20002:30003", "discord-role:10001:"),
+        ("discord:10001", "discord-role:30003", "discord-role:10001:"),
+        ("discord:10001", "slack-group:T0123:S0123", "discord-role:10001:"),
+        ("slack:T0123", "slack-group:T0456:S0123", "slack-group:T0123:"),
+        ("discord:10001", "discord-role:10001:30003", ""),
+        ("slack:T0123", "slack-group:T0123:S0123", ""),
+        ("slack:T0123", "slack-group:E0123:S0123", ""),
+        ("slack:E0123", "slack-group:T0123:S0123", ""),
+    ],
+)
+def test_a_group_of_another_server_makes_nobody_an_admin(
+    tmp_path: Path, server: str, name: str, form: str
+) -> None:
+    found = told(tmp_path, f"access: {{place_admins: {{'{server}': ['{name}']}}}}")
+
+    key = f"access.place_admins.{server} names “{name}”, which matches nobody there"
+    assert found == ([f"{key}: write `{form}` and the id of the group."] if form else [])
+
+
+@pytest.mark.parametrize(
     ("name", "advice"),
     [
         ("nonsense", "begin with `discord:`, `slack:` or `terminal:`"),
