@@ -262,6 +262,19 @@ async def test_a_role_decides_where_a_rule_says_so_and_the_owner_may_only_say_no
     assert any("Another user, with the role `lead`, said yes to" in text for text in said)
 
 
+async def test_a_member_of_the_role_decides_about_a_call_of_their_own(
+    desk: Desk, alice: Identity
+) -> None:
+    desk.leads.add(alice)
+    await desk.ask(alice, {"to": "Bob"}, approver="lead", rule="mail:bob*: ask:lead")
+    await desk.outlet.asked()
+
+    reply = await desk.answer(alice)
+
+    assert not reply.refused
+    assert [kind for kind, _ in await desk.begun()] == ["confirmed"]
+
+
 async def test_always_answers_the_rule_for_later_calls_until_a_date(
     desk: Desk, alice: Identity, bob: Identity
 ) -> None:
