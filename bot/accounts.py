@@ -261,7 +261,8 @@ async def list_holds(config: Config, account: str = "") -> str:
 
 def _shown(found: Hold) -> str:
     since = f"{found.created_at:%d %B %Y, %H:%M} UTC"
-    return f"{found.shown}: “{found.name}”, since {since}, by {found.held_by}"
+    by = found.held_by.replace("::", ":")
+    return f"{found.shown}: “{found.name}”, since {since}, by {by}"
 
 
 async def _refuse_held(data: PersonalData, user: Identity) -> None:

@@ -125,7 +125,7 @@ async def test_a_held_account_is_not_deleted_and_the_operator_reads_by_which_hol
     placed = await accounts.hold(config, "discord:22", title="Case  7", name="root")
     again = await accounts.hold(config, "discord:22", title="Case 7", name="root")
     for yes in (False, True):
-        with pytest.raises(BadRequestError, match=r"discord:22: “Case 7”, since .*terminal::root"):
+        with pytest.raises(BadRequestError, match=r"discord:22: “Case 7”, since .*terminal:root"):
             await accounts.delete(config, "discord:22", yes=yes, name="root")
     listed = await accounts.list_holds(config)
     released = await accounts.release(config, "discord:22", title="", name="eve")
