@@ -53,8 +53,8 @@ async def test_a_crash_counts_against_the_work_started_last_and_only_once(
 async def test_a_turn_that_was_started_last_is_counted_too(
     database: Database, stored: Stored, clock: FakeClock, alice: Identity
 ) -> None:
-    await start(database, "w1")
-    run = await at_work(stored, alice, clock, worker_id="w1")
+    await start(database, "w")
+    run = await at_work(stored, alice, clock, worker_id="w")
     conversation = await stored.conversation(alice)
     turn = await stored.turn(alice, conversation)
     await stored.claim_turn(conversation)
