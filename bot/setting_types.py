@@ -49,13 +49,18 @@ def check_runs(runs: Iterable[str], confirm: Iterable[str]) -> None:
         )
 
 
+def plain_secret(secret: SecretStr | None) -> str:
+    """Return a secret without surrounding spaces; empty for none."""
+    return secret.get_secret_value().strip() if secret else ""
+
+
 def _checked_key(key: SecretStr | None) -> SecretStr | None:
     """Return a key for encryption; `None` for a blank one.
 
     Raises:
         ValueError: It is no such key; the text says how one is made.
     """
-    given = key.get_secret_value().strip() if key else ""
+    given = plain_secret(key)
     if not given:
         return None
     try:

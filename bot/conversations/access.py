@@ -94,7 +94,12 @@ class AccessSettings(Settings):
 
 def spelled(user: Identity) -> str:
     """Return the name of a user in the configuration: `discord:1234`, `slack:T1:U2`."""
-    return ":".join(part for part in user.parts if part)
+    return ":".join(filter(None, user.parts))
+
+
+def spelled_place(place: Place) -> str:
+    """Return a place as admins type it, without its thread: `slack:T1:C2`."""
+    return ":".join(filter(None, (place.platform, place.workspace, place.channel)))
 
 
 #: The parts behind the platform in the name of an account.

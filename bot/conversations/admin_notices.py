@@ -14,6 +14,7 @@ from bot.conversations.access import (
     is_private,
     is_same_server,
     spelled,
+    spelled_place,
 )
 from bot.errors import BadRequestError
 from bot.events import AnnouncementDue, EventBus
@@ -160,7 +161,7 @@ class AdminNotices:
         if not item.key.startswith(PREFIX):
             place, day = item.place, self.now().date()
             name = f"`{item.handle}`"
-            where = spelled_place(place)
+            where = _where(place)
             retry = f"/subagents retry {item.run_id}" if item.run_id else ""
             return await self.tell(
                 tx,
@@ -175,7 +176,7 @@ class AdminNotices:
         if item.user.account:
             log.error("The admin %s could not be notified: %s", spelled(item.user), error)
             return []
-        where = spelled_place(item.place)
+        where = _where(item.place)
         reason = IN_THE_ADMIN_CHANNEL.format(channel=where, error=error)
         log.error("%s", reason)
         notice = await stored.get(tx, id_of(item.key))
@@ -242,8 +243,8 @@ def id_of(key: str) -> str:
     return key[: len(PREFIX) + 24]
 
 
-def spelled_place(place: Place) -> str:
+def _where(place: Place) -> str:
     """Return a place as the configuration names it."""
     if is_private(place) and place.platform != "terminal":
         return f"direct messages on {place.platform.capitalize()}"
-    return ":".join(part for part in (place.platform, place.workspace, place.channel) if part)
+    return spelled_place(place)

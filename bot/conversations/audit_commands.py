@@ -1,7 +1,7 @@
 """Handles `/retinue audit`: what was done, for admins of the place in which it was done."""
 
 from bot.agent.sanitizer import one_line
-from bot.conversations.access import has_admin_powers, is_operator
+from bot.conversations.access import has_admin_powers, is_operator, spelled_place
 from bot.conversations.audit import MOST_EXPORTED, json_lines, since_of
 from bot.conversations.commands import CommandCall
 from bot.conversations.control import account_named
@@ -61,8 +61,7 @@ def shown(each: StoredEntry) -> str:
     if each.erased and not entry.actor:
         of = f" of `{each.owner_pseudonym}`" if each.owner_pseudonym else ""
         return f"{time} `{each.pseudonym}` {one_line(entry.action, 50)}{of} (its text was erased)"
-    place = entry.place
-    where = ":".join(filter(None, (place.platform, place.workspace, place.channel)))
+    where = spelled_place(entry.place)
     owner = entry.owner if entry.owner not in {"", entry.actor} else ""
     parts = (
         time,

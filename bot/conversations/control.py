@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from bot.conversations.access import account_in, has_admin_powers, is_operator
+from bot.conversations.access import account_in, has_admin_powers, is_operator, spelled_place
 from bot.errors import BadRequestError, NotAllowedError
 from bot.events import EventBus, TurnWaiting
 from bot.subagents.active import ActiveRuns
@@ -122,8 +122,7 @@ class Control:
 
     async def _record(self, tx: Transaction, action: str, scope: Pause, caller: Caller) -> None:
         """Record what an admin did, once for a command that is carried out again."""
-        place = scope.place
-        where = ":".join(filter(None, (place.platform, place.workspace, place.channel))) or "all"
+        where = spelled_place(scope.place) or "all"
         entry = caller.entry(action, self.now(), owner=scope.user_id, subject=where)
         await audit.record(tx, entry)
 

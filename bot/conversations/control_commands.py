@@ -1,5 +1,6 @@
 """Handles the commands by which admins pause, resume, stop and drain, and see the state."""
 
+from bot.conversations.access import spelled_place
 from bot.conversations.commands import CommandCall
 from bot.conversations.control import Affected
 from bot.conversations.pause_lines import where_text
@@ -76,15 +77,10 @@ def _counted(found: Affected) -> str:
 
 def _named(scope: Pause) -> str:
     """Return a scope for the admin who typed it."""
-    where = where_text(scope.place) and f"`{_place(scope)}`"
+    where = where_text(scope.place) and f"`{spelled_place(scope.place)}`"
     if not scope.user_id:
         return where or "the whole bot"
     return f"the user `{scope.user_id}` in {where}" if where else f"the user `{scope.user_id}`"
-
-
-def _place(scope: Pause) -> str:
-    place = scope.place
-    return ":".join(part for part in (place.platform, place.workspace, place.channel) if part)
 
 
 def _words(scope: Pause) -> str:
@@ -94,5 +90,5 @@ def _words(scope: Pause) -> str:
     if not scope.place.platform:
         return "all"
     if not scope.place.channel:
-        return f"server {_place(scope)}"
-    return f"channel {_place(scope)}" if scope.place.workspace else "here"
+        return f"server {spelled_place(scope.place)}"
+    return f"channel {spelled_place(scope.place)}" if scope.place.workspace else "here"

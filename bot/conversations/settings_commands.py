@@ -1,6 +1,6 @@
 """Handles `/retinue settings`: what applies to a user in a place, and the source of each value."""
 
-from bot.conversations.access import has_admin_powers, place_named, spelled
+from bot.conversations.access import has_admin_powers, place_named, spelled, spelled_place
 from bot.conversations.commands import CommandCall, rights_of
 from bot.conversations.control import account_named
 from bot.errors import NotAllowedError, NotFoundError
@@ -34,12 +34,12 @@ async def settings(call: CommandCall) -> CommandReply:
             raise NotAllowedError(NOT_THERE)
         owner = "" if user == caller.user else user.key
         entry = caller.entry(
-            VIEW, bot.now(), owner=owner, subject=where_of(place), effect="settings"
+            VIEW, bot.now(), owner=owner, subject=spelled_place(place), effect="settings"
         )
         await bot.database.write(audit.record, entry)
         lines = await bot.report.lines(user, place)
         lines += await _no_longer_asked(call, user, place)
-        head = f"**What applies to `{spelled(user)}` in `{where_of(place)}`**"
+        head = f"**What applies to `{spelled(user)}` in `{spelled_place(place)}`**"
         return CommandReply(text="\n".join([head, *lines]))
     lines = [f"- you: `{spelled(caller.user)}`, {rights_of(caller)} (`access`)"]
     lines += await bot.report.lines(caller.user, caller.place)
@@ -56,8 +56,3 @@ async def _no_longer_asked(call: CommandCall, user: Identity, place: Place) -> l
     always = await call.bot.report.standing(user, place)
     source = f"this chat, `{call.typed('grants')}`"
     return [f"- no longer asks: `{rule}` ({source})" for rule in sorted(always)]
-
-
-def where_of(place: Place) -> str:
-    """Return a place as admins type it."""
-    return ":".join(filter(None, (place.platform, place.workspace, place.channel)))

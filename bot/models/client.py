@@ -17,6 +17,7 @@ from bot.errors import ModelError
 from bot.models import failures
 from bot.models.base import ModelRequest, OnText, offered
 from bot.models.wire import StreamedError, events_in, written
+from bot.setting_types import plain_secret
 from bot.values import Json, Settings
 
 log = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ class SdkSettings(Settings):
     @property
     def key(self) -> str:
         """The key without surrounding spaces; empty if none is set."""
-        return self.api_key.get_secret_value().strip() if self.api_key is not None else ""
+        return plain_secret(self.api_key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,14 @@ a list with the path of each.
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from pathlib import Path
 
 from bot.changes import Cause, time_of
-from bot.files.opener import FOLDER, Opener, opened
+from bot.files.opener import Opener, opened
 from bot.values import Clock
 from skills.files.recording import (
     ABOUT,
@@ -29,7 +29,7 @@ from skills.files.recording import (
 )
 from skills.files.settings import SpaceUsage
 from skills.files.versions import FileChange, item_of
-from skills.files.writing import make_folders
+from skills.files.writing import opened_in
 
 #: The store's folder, beside those of the users. No user's folder can have this name.
 STORE = ".former"
@@ -131,42 +131,35 @@ class FormerVersions:
 
     def forget_before(self, moment: datetime) -> int:
         """Drop the changes before a moment, and return their number."""
-        with self._opened() as store:
-            old = [found for found in self._names(store) if time_of(found[1]) < moment]
-            for workspace, name in old:
-                drop(self.opener, store, StoredSize(name, workspace))
-        return len(old)
+        return self._forget(lambda _, name: time_of(name) < moment)
 
     def forget_workspace(self, workspace: str) -> None:
         """Drop all changes to a workspace that is being deleted."""
-        with self._opened() as store:
-            for found, name in self._names(store):
-                if found == workspace:
-                    drop(self.opener, store, StoredSize(name, workspace))
+        self._forget(lambda found, _: found == workspace)
 
     def forget_path(self, path: tuple[str, ...]) -> None:
         """Drop all changes to the file at a path, with what else they changed."""
-        with self._opened() as store:
-            for change in list(self.changes()):
-                if any(item.path == path for item in change.items):
-                    drop(self.opener, store, StoredSize(change.id, change.workspace))
+        found = {
+            (change.workspace, change.id)
+            for change in self.changes()
+            if any(item.path == path for item in change.items)
+        }
+        self._forget(lambda *change: change in found)
 
     def forget_all(self) -> None:
         """Drop all changes."""
-        with self._opened() as store:
-            for workspace, name in self._names(store):
-                drop(self.opener, store, StoredSize(name, workspace))
+        self._forget(lambda *_: True)
 
-    @contextmanager
-    def _opened(self) -> Iterator[int]:
-        self.base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        base = os.open(self.base, FOLDER)
-        try:
-            make_folders(self.opener, base, (STORE, self.user))
-            with opened(self.opener, base, (STORE, self.user)) as store:
-                yield store
-        finally:
-            os.close(base)
+    def _forget(self, chosen: Callable[[str, str], bool]) -> int:
+        """Drop the changes that are chosen by workspace and id, and return their number."""
+        with self._opened() as store:
+            dropped = [found for found in self._names(store) if chosen(*found)]
+            for workspace, name in dropped:
+                drop(self.opener, store, StoredSize(name, workspace))
+        return len(dropped)
+
+    def _opened(self) -> AbstractContextManager[int]:
+        return opened_in(self.opener, self.base, (STORE, self.user))
 
     def _names(self, store: int) -> list[tuple[str, str]]:
         found = []

@@ -109,13 +109,7 @@ class ChangeRecorder:
         with opened(self._opener, folder, parts[:-1]) as above:
             name = parts[-1]
             state = os.stat(name, dir_fd=above, follow_symlinks=False)
-            item = FormerItem(
-                number=self._number,
-                kind=FormerKind.FILE,
-                path=tuple(parts),
-                removed=removed,
-                mode=stat.S_IMODE(state.st_mode) & 0o777,
-            )
+            item = replace(self._item(parts, state), removed=removed)
             if stat.S_ISDIR(state.st_mode):
                 size, count = measured(self._opener, above, name)
                 item = replace(item, kind=FormerKind.FOLDER, size=size, count=count)
@@ -152,13 +146,7 @@ class ChangeRecorder:
         Raises:
             TooLargeToStoreError: It does not fit.
         """
-        item = FormerItem(
-            number=self._number,
-            kind=FormerKind.FILE,
-            path=tuple(parts),
-            size=state.st_size,
-            mode=stat.S_IMODE(state.st_mode) & 0o777,
-        )
+        item = replace(self._item(parts, state), size=state.st_size)
         self._list(item)
         return str(item.number)
 
@@ -176,6 +164,15 @@ class ChangeRecorder:
             FormerItem(
                 number=self._number, kind=FormerKind.NOTHING, path=tuple(parts), beside=beside
             )
+        )
+
+    def _item(self, parts: Sequence[str], state: os.stat_result) -> FormerItem:
+        """Return the next item, for a file, without its size."""
+        return FormerItem(
+            number=self._number,
+            kind=FormerKind.FILE,
+            path=tuple(parts),
+            mode=stat.S_IMODE(state.st_mode) & 0o777,
         )
 
     def discard(self) -> None:

@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from bot.errors import ToolError
-from bot.files.opener import MOST_NAME_BYTES, opened, state_of
+from bot.files.opener import MOST_NAME_BYTES, state_of
 from skills.files.recording import ChangeRecorder, TooLargeToStoreError
 from skills.files.settings import Change
 from skills.files.versions import FileChange, FormerItem, FormerKind
 from skills.files.workspace import Workspace
-from skills.files.writing import make_folders, missing
+from skills.files.writing import missing, opened_made
 
 _BESIDE = 1_000
 
@@ -134,8 +134,7 @@ class _Restoring:
     def _put(self, kept: int, item: FormerItem, path: tuple[str, ...], *, clear: bool) -> None:
         """Move a former version to a path; `clear` removes the file there, whose copy is stored."""
         name = str(item.number)
-        make_folders(self.workspace.opener, self.folder, path[:-1])
-        with opened(self.workspace.opener, self.folder, path[:-1]) as above:
+        with opened_made(self.workspace.opener, self.folder, path[:-1]) as above:
             if clear:
                 # A folder can only be moved to a free path.
                 with suppress(FileNotFoundError):

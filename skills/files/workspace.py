@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from bot.changes import Cause
 from bot.disk import DiskReserve, spoken
 from bot.errors import ToolError
 from bot.files.opener import (
-    FOLDER,
     Opener,
     opened,
     opened_file,
@@ -28,9 +27,10 @@ from skills.files.settings import Change, Quota, SpaceUsage, WorkspaceSettings, 
 from skills.files.tree import levels, opened_by_force, remove_tree
 from skills.files.writing import (
     LOCK_SECONDS,
-    make_folders,
     missing,
     one_writer,
+    opened_in,
+    opened_made,
     replace_file,
 )
 
@@ -138,7 +138,10 @@ class Workspace:
     @contextmanager
     def opened(self, names: Sequence[str] = ()) -> Iterator[int]:
         """Open the folder, or another one of its user; it is created on first use."""
-        with self._user_folder() as user, self._below(user, names or self.names) as folder:
+        with (
+            self._user_folder() as user,
+            opened_made(self.opener, user, names or self.names) as folder,
+        ):
             yield folder
 
     def read(self, path: str) -> bytes:
@@ -232,7 +235,7 @@ class Workspace:
         with (
             self._user_folder() as user,
             one_writer(user, seconds),
-            self._below(user, self.names) as folder,
+            opened_made(self.opener, user, self.names) as folder,
         ):
             yield folder
 
@@ -326,25 +329,9 @@ class Workspace:
                 raise
         return WriteResult(before is None, len(content), kept=kept, lost=differs and not kept)
 
-    @contextmanager
-    def _below(self, user: int, names: Sequence[str]) -> Iterator[int]:
-        """Open a folder in the user's folder, and create it if it is missing."""
-        make_folders(self.opener, user, names)
-        with opened(self.opener, user, names) as folder:
-            yield folder
-
-    @contextmanager
-    def _user_folder(self) -> Iterator[int]:
+    def _user_folder(self) -> AbstractContextManager[int]:
         """Open the folder that holds all files of the user."""
-        with ExitStack() as stack:
-            try:
-                base = os.open(self.base, FOLDER)
-            except FileNotFoundError:
-                self.base.mkdir(mode=0o700, parents=True, exist_ok=True)
-                base = os.open(self.base, FOLDER)
-            stack.callback(os.close, base)
-            make_folders(self.opener, base, (self.user,))
-            yield stack.enter_context(opened(self.opener, base, (self.user,)))
+        return opened_in(self.opener, self.base, (self.user,))
 
     def _usage(self, user: int, *, tidy: bool = True) -> SpaceUsage:
         """Measure the space taken, without temporary files.

@@ -70,24 +70,27 @@ class Workspaces:
         return self._workspace(user, names, context.cause, context.now, drops=drops)
 
     def _workspace(
-        self, user: str, names: Sequence[str], cause: Cause, now: Clock, *, drops: bool = True
+        self,
+        user: str,
+        names: Sequence[str] = (OWN,),
+        cause: Cause = _NOBODY,
+        now: Clock = utc_now,
+        *,
+        drops: bool = True,
     ) -> Workspace:
+        quota = self._settings.quota_of(user)
+        # As large as the workspaces may be, plus space for its own lists.
+        most = SpaceUsage(quota.size + quota.size // 20 + _LIST_BYTES, 2 * quota.count)
         return Workspace(
             self._settings,
             self.opener,
             self._base,
             user,
             names,
-            former=self._former(user, now, drops=drops),
+            former=FormerVersions(self.opener, self._base, user, most=most, now=now, drops=drops),
             cause=cause,
             reserve=self._reserve,
         )
-
-    def _former(self, user: str, now: Clock, *, drops: bool = True) -> FormerVersions:
-        quota = self._settings.quota_of(user)
-        # As large as the workspaces may be, plus space for its own lists.
-        most = SpaceUsage(quota.size + quota.size // 20 + _LIST_BYTES, 2 * quota.count)
-        return FormerVersions(self.opener, self._base, user, most=most, now=now, drops=drops)
 
     def owned(self, owner: str) -> Workspace:
         """Return the workspace of a user or of a place, for work that no call does.
@@ -95,11 +98,11 @@ class Workspaces:
         Args:
             owner: The key: see `ToolContext.files_of`.
         """
-        return self._workspace(folder_of(owner), [OWN], _NOBODY, utc_now)
+        return self._workspace(folder_of(owner))
 
     def scratch(self) -> Workspace:
         """Return a workspace that belongs to no user, for trials."""
-        return self._workspace("scratch", [OWN], _NOBODY, utc_now)
+        return self._workspace("scratch")
 
     async def use(self, context: ToolContext, work: Callable[[Workspace], Result], /) -> Result:
         """Run `work` on the workspace of a call, in a thread."""
@@ -124,7 +127,7 @@ class Workspaces:
         Raises:
             ToolError: There is no such file, or other work is writing.
         """
-        workspace = self._workspace(folder_of(owner), [OWN], _NOBODY, utc_now)
+        workspace = self.owned(owner)
         workspace.delete_copy(path, lambda held: hashlib.sha256(held).hexdigest() == digest)
 
     def changes(self, owner: str) -> list[FileChange]:
@@ -133,9 +136,8 @@ class Workspaces:
         Args:
             owner: The key of a user or of a place: see `ToolContext.files_of`.
         """
-        former = self._former(folder_of(owner), utc_now)
         with tool_errors(()):
-            return list(former.changes())
+            return list(self.owned(owner).former.changes())
 
     def undo(
         self, owner: str, user: Identity, change: FileChange, now: Clock, *, command_id: str = ""
@@ -159,8 +161,9 @@ class Workspaces:
         """
         dropped = 0
         for folder in self._base.glob(f"{STORE}/*"):
-            with self._workspace(folder.name, [OWN], _NOBODY, utc_now).alone():
-                dropped += self._former(folder.name, utc_now).forget_before(before)
+            workspace = self._workspace(folder.name)
+            with workspace.alone():
+                dropped += workspace.former.forget_before(before)
         return dropped
 
     def forget_runs(self, before: datetime) -> int:
@@ -175,9 +178,9 @@ class Workspaces:
             if folder.lstat().st_mtime < before.timestamp()
         ]
         for folder in old:
-            user = folder.parent.parent.name
-            with self._workspace(user, [RUNS, folder.name], _NOBODY, utc_now).alone():
-                self._former(user, utc_now).forget_workspace(folder.name)
+            workspace = self._workspace(folder.parent.parent.name, (RUNS, folder.name))
+            with workspace.alone():
+                workspace.former.forget_workspace(folder.name)
             # The content may be hostile: `rmtree` follows no link, and a workspace whose folders
             # are nested deeper than it can go must not keep the others from being deleted.
             with suppress(RecursionError):
@@ -212,7 +215,7 @@ class Workspaces:
             if deleted == most:
                 break
             try:
-                self._workspace(name, [OWN], _NOBODY, utc_now).delete_all()
+                self._workspace(name).delete_all()
                 deleted += 1
             except ToolError as error:
                 log.warning("The files of a place were not deleted: %s", error)

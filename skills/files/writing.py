@@ -7,9 +7,10 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from bot.errors import ToolError
-from bot.files.opener import Opener, opened, shown, state_of
+from bot.files.opener import Opener, opened, opened_path, shown, state_of
 from bot.files.walk import EntryKind
 
 LOCK_SECONDS = 10.0
@@ -58,8 +59,7 @@ def replace_file(opener: Opener, folder: int, parts: Sequence[str], content: byt
         ToolError: Something else than a file has that name.
         OSError: The file cannot be written.
     """
-    make_folders(opener, folder, parts[:-1])
-    with opened(opener, folder, parts[:-1]) as above:
+    with opened_made(opener, folder, parts[:-1]) as above:
         # The new file gets the permissions of the file that it replaces.
         before = state_of(opener, above, parts[-1:])
         if before is not None and not stat.S_ISREG(before.st_mode):
@@ -94,3 +94,19 @@ def make_folders(opener: Opener, folder: int, parts: Sequence[str]) -> None:
     for length, name in enumerate(parts):
         with opened(opener, folder, parts[:length]) as above, suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=above)
+
+
+@contextmanager
+def opened_made(opener: Opener, folder: int, parts: Sequence[str]) -> Iterator[int]:
+    """Open a folder below another one; the folders on its path are created if they are missing."""
+    make_folders(opener, folder, parts)
+    with opened(opener, folder, parts) as below:
+        yield below
+
+
+@contextmanager
+def opened_in(opener: Opener, base: Path, parts: Sequence[str]) -> Iterator[int]:
+    """Open a folder below a trusted path; all folders are created if they are missing."""
+    base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with opened_path(base) as top, opened_made(opener, top, parts) as below:
+        yield below

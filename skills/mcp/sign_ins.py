@@ -19,6 +19,7 @@ from bot.errors import BadRequestError
 from bot.net.addresses import Network
 from bot.net.guard import NetworkOptions
 from bot.net.settings import FetchSettings
+from bot.setting_types import plain_secret
 from bot.values import Clock, Identity, Json, Live, Place
 from db import audit, mcp_tokens
 from db.audit import AuditEntry
@@ -328,9 +329,7 @@ class SignIns:
 
     @property
     def _fernet(self) -> Fernet:
-        key = self.settings.encryption_key
-        assert key is not None, "The settings require it."
-        return Fernet(key.get_secret_value().strip())
+        return Fernet(plain_secret(self.settings.encryption_key))
 
     def _encrypted(self, document: Json) -> str:
         return self._fernet.encrypt(json.dumps(document).encode()).decode()

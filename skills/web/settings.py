@@ -4,6 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
+from bot.setting_types import plain_secret
 from bot.values import SkillSettings
 
 ProviderName = Literal["auto", "anthropic", "searxng", "brave", "tavily", "ddgs"]
@@ -48,8 +49,7 @@ class SearchSettings(SkillSettings):
     def _enough_is_known(self) -> Self:
         if self.provider == "searxng" and not self.base_url:
             raise ValueError("`search.provider: searxng` needs `search.base_url`")
-        key = self.api_key.get_secret_value().strip() if self.api_key else ""
-        if self.provider in {"brave", "tavily"} and not key:
+        if self.provider in {"brave", "tavily"} and not plain_secret(self.api_key):
             raise ValueError(f"`search.provider: {self.provider}` needs `search.api_key`")
         return self
 

@@ -20,6 +20,7 @@ from bot.platforms.discord.limits import Breaker, use_buckets
 from bot.platforms.discord.people import DiscordAccessPolicy
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.handler import InboundHandler
+from bot.setting_types import plain_secret
 from bot.values import Live
 
 log = logging.getLogger(__name__)
@@ -109,10 +110,9 @@ class RetinueClient(discord.Client):
             ConfigError: Discord refuses the token.
             PlatformUnreachableError: Discord is unreachable or out of order.
         """
-        token = self.settings.token
         try:
             async with asyncio.timeout(LOGIN_SECONDS):
-                await self.login(token.get_secret_value() if token else "")
+                await self.login(plain_secret(self.settings.token))
         except discord.LoginFailure as error:
             raise ConfigError(portal.TOKEN_REFUSED) from error
         except discord.HTTPException as error:

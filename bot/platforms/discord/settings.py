@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, SecretStr, StringConstraints, model_validator
 
 from bot.conversations.access import DirectMessages
+from bot.setting_types import plain_secret
 from bot.values import PlatformSettings
 
 API_URL = "https://discord.com/api/v10"
@@ -106,7 +107,7 @@ class DiscordSettings(PlatformSettings):
     @property
     def configured(self) -> bool:
         """True if a token is set, which enables Discord."""
-        return self.token is not None and bool(self.token.get_secret_value().strip())
+        return bool(plain_secret(self.token))
 
     @model_validator(mode="after")
     def _shards_fit(self) -> Self:

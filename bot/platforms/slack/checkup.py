@@ -12,6 +12,7 @@ from bot.platforms.slack import oauth, sockets, web
 from bot.platforms.slack.clients import REFUSED, open_session
 from bot.platforms.slack.problems import RefusedError, made
 from bot.platforms.slack.settings import SlackSettings
+from bot.setting_types import plain_secret
 from bot.values import Identity, Json, Place
 
 PATIENCE_SECONDS = 10.0
@@ -91,8 +92,7 @@ async def greet(settings: SlackSettings, user: Identity, text: str) -> None:
     Raises:
         DeliveryError: The account cannot be written to.
     """
-    assert settings.bot_token is not None, "Many workspaces have no one to greet."
-    token = settings.bot_token.get_secret_value().strip()
+    token = plain_secret(settings.bot_token)
     async with open_session() as session:
         client = sockets.app_client(settings, session)
         try:
@@ -103,9 +103,8 @@ async def greet(settings: SlackSettings, user: Identity, text: str) -> None:
 
 async def _check_token(settings: SlackSettings, client: AsyncWebClient) -> list[Check]:
     """Check the token of the one workspace, and its scopes."""
-    assert settings.bot_token is not None, "The check runs where the token is configured."
+    token = plain_secret(settings.bot_token)
     try:
-        token = settings.bot_token.get_secret_value().strip()
         answer = await made(client.auth_test(token=token))
     except RefusedError as error:
         return [fails(REFUSED.format(code=error.code))]
@@ -141,8 +140,7 @@ async def _check_token(settings: SlackSettings, client: AsyncWebClient) -> list[
 async def _admin_channel(settings: SlackSettings, client: AsyncWebClient, place: Place) -> Check:
     """Check that the bot may write in an admin channel."""
     name = f"slack:{place.workspace}:{place.channel}"
-    assert settings.bot_token is not None, "The check runs where the token is configured."
-    token = settings.bot_token.get_secret_value().strip()
+    token = plain_secret(settings.bot_token)
     try:
         answer = await made(client.conversations_info(token=token, channel=place.channel))
     except RefusedError as error:
@@ -193,12 +191,11 @@ async def _check_history(client: AsyncWebClient, token: str) -> Check:
 
 async def _check_app(settings: SlackSettings, client: AsyncWebClient) -> list[Check]:
     """Check the app's credentials for many workspaces."""
-    assert settings.client_secret is not None, "The settings require it."
     try:
         await made(
             client.oauth_v2_access(
                 client_id=settings.client_id or "",
-                client_secret=settings.client_secret.get_secret_value().strip(),
+                client_secret=plain_secret(settings.client_secret),
                 code=_NO_CODE,
             )
         )

@@ -20,6 +20,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.errors import ConfigError, DeliveryError, PlatformUnreachableError
 from bot.platforms.slack.problems import NOT_INSTALLED, ONCE, RefusedError, made
 from bot.platforms.slack.settings import SlackSettings
+from bot.setting_types import plain_secret
 
 log = logging.getLogger(__name__)
 
@@ -110,8 +111,7 @@ class OneClient:
             ConfigError: Slack refuses the token.
             PlatformUnreachableError: Slack is unreachable or out of order.
         """
-        assert settings.bot_token is not None, "Slack is opened where it is configured."
-        token = settings.bot_token.get_secret_value().strip()
+        token = plain_secret(settings.bot_token)
         client = new_client(token, api_url=settings.api_url, session=session)
         try:
             me = await made(client.auth_test())

@@ -20,6 +20,7 @@ from bot.platforms.messaging.recent import Recent
 from bot.platforms.slack.clients import Installed, new_client
 from bot.platforms.slack.problems import NOT_INSTALLED, RefusedError, made
 from bot.platforms.slack.settings import SlackSettings
+from bot.setting_types import plain_secret
 from bot.values import Clock, utc_now
 from db import slack_installs
 from db.database import Database, is_connection_trouble
@@ -78,9 +79,8 @@ class EncryptedInstallationStore(AsyncInstallationStore):
         now: Clock = utc_now,
     ) -> None:
         assert settings.client_id, "The store serves many workspaces."
-        assert settings.encryption_key, "The settings require it."
         self._client_id = settings.client_id
-        self._fernet = Fernet(settings.encryption_key.get_secret_value().strip())
+        self._fernet = Fernet(plain_secret(settings.encryption_key))
         self.database = database
         self._settings = settings
         self._session = session

@@ -29,6 +29,7 @@ from bot.platforms.slack.installations import (
 )
 from bot.platforms.slack.problems import made
 from bot.platforms.slack.settings import SlackSettings
+from bot.setting_types import plain_secret
 from bot.values import Clock, Live, utc_now
 
 log = logging.getLogger(__name__)
@@ -197,7 +198,6 @@ class InstallFlow(AsyncOAuthFlow):
     ) -> None:
         settings = current()
         assert settings.client_id, "The flow serves many workspaces."
-        assert settings.client_secret, "The settings require it."
         self._slack, self._current = settings, current
         self._session = session
         self._install_url = f"{settings.public_url}{INSTALL_PATH}"
@@ -206,7 +206,7 @@ class InstallFlow(AsyncOAuthFlow):
             client=client,
             settings=AsyncOAuthSettings(
                 client_id=settings.client_id,
-                client_secret=settings.client_secret.get_secret_value().strip(),
+                client_secret=plain_secret(settings.client_secret),
                 scopes=BOT_SCOPES,
                 user_scopes=(),
                 redirect_uri=f"{settings.public_url}{REDIRECT_PATH}",

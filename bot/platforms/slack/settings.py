@@ -13,7 +13,7 @@ from pydantic import (
 )
 
 from bot.conversations.access import DirectMessages
-from bot.setting_types import EncryptionKey
+from bot.setting_types import EncryptionKey, plain_secret
 from bot.values import PlatformSettings
 
 API_URL = "https://slack.com/api/"
@@ -24,10 +24,6 @@ HTTP_NEEDS_SIGNATURES = (
 )
 
 _COMMAND = r"^/[a-z0-9_-]{1,31}$"
-
-
-def _given(secret: SecretStr | None) -> bool:
-    return secret is not None and bool(secret.get_secret_value().strip())
 
 
 #: The first characters of tokens, and the place where Slack shows the tokens.
@@ -160,7 +156,7 @@ class SlackSettings(PlatformSettings):
     @property
     def configured(self) -> bool:
         """True if Slack is configured."""
-        return _given(self.bot_token) or self.client_id is not None
+        return bool(plain_secret(self.bot_token)) or self.client_id is not None
 
     @property
     def many_workspaces(self) -> bool:
@@ -176,7 +172,7 @@ class SlackSettings(PlatformSettings):
     @classmethod
     def _has_prefix(cls, token: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         prefixes, advice = _PREFIXES[str(info.field_name)]
-        if token and _given(token) and not token.get_secret_value().strip().startswith(prefixes):
+        if (given := plain_secret(token)) and not given.startswith(prefixes):
             raise ValueError(f"must begin with {prefixes[0]}: {advice}")
         return token
 
@@ -184,9 +180,9 @@ class SlackSettings(PlatformSettings):
     def _fits_together(self) -> Self:
         if not self.configured:
             return self
-        if self.mode == "http" and not _given(self.signing_secret):
+        if self.mode == "http" and not plain_secret(self.signing_secret):
             raise ValueError(HTTP_NEEDS_SIGNATURES)
-        if self.mode == "socket" and not _given(self.app_token):
+        if self.mode == "socket" and not plain_secret(self.app_token):
             raise ValueError(
                 "`slack.mode: socket` needs `slack.app_token` (or SLACK_APP_TOKEN): make one on "
                 "the page Basic Information of api.slack.com/apps under App-Level Tokens, with "
@@ -196,7 +192,7 @@ class SlackSettings(PlatformSettings):
             raise ValueError("`slack.command` and `slack.subagents_command` must differ")
         if not self.many_workspaces:
             return self
-        if _given(self.bot_token):
+        if plain_secret(self.bot_token):
             raise ValueError(
                 "`slack.bot_token` is for one workspace and `slack.client_id` for many: leave one "
                 "of them out"
@@ -207,9 +203,9 @@ class SlackSettings(PlatformSettings):
                 "page, which takes a public address anyway"
             )
         needed = {
-            "client_secret": _given(self.client_secret),
-            "encryption_key": self.encryption_key is not None,
-            "public_url": self.public_url is not None,
+            "client_secret": plain_secret(self.client_secret),
+            "encryption_key": self.encryption_key,
+            "public_url": self.public_url,
         }
         if missing := [f"`slack.{name}`" for name, given in needed.items() if not given]:
             raise ValueError(f"`slack.client_id` needs {' and '.join(missing)} as well")

@@ -15,6 +15,7 @@ from bot import logs
 from bot.errors import ConfigError, DeliveryError, PlatformUnreachableError
 from bot.platforms.slack.problems import RefusedError, made
 from bot.platforms.slack.settings import SlackSettings
+from bot.setting_types import plain_secret
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +49,7 @@ async def ask_for_connection(settings: SlackSettings, session: aiohttp.ClientSes
         ConfigError: Slack refuses connections permanently; the text gives the remedy.
         PlatformUnreachableError: Slack cannot open a connection now.
     """
-    assert settings.app_token is not None, "Socket Mode has been checked to have one."
-    token = settings.app_token.get_secret_value().strip()
+    token = plain_secret(settings.app_token)
     try:
         await made(app_client(settings, session).apps_connections_open(app_token=token))
     except RefusedError as error:
@@ -71,10 +71,9 @@ async def connected(
     ping_seconds: float = PING_SECONDS,
 ) -> AsyncIterator[SocketModeClient]:
     """Receive events until the end of the block; a lost connection is opened again."""
-    assert settings.app_token is not None, "Socket Mode has been checked to have one."
     handler = AsyncSocketModeHandler(
         app,
-        settings.app_token.get_secret_value().strip(),
+        plain_secret(settings.app_token),
         web_client=app_client(settings, session),
         ping_interval=ping_seconds,
     )
