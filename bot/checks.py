@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
@@ -38,6 +38,11 @@ def fails(text: str, subject: str = "") -> Check:
 def is_off(text: str, subject: str = "") -> Check:
     """Return the result of a check on a part that is off, or not needed yet."""
     return Check(good=None, text=text, subject=subject)
+
+
+def about(subject: str, checks: Iterable[Check]) -> list[Check]:
+    """Return checks with the name of the part that they examined."""
+    return [replace(each, subject=subject) for each in checks]
 
 
 def reason_of(error: BaseException) -> str:

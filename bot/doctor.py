@@ -14,7 +14,7 @@ from sqlalchemy.engine import make_url
 
 from bot.agent.messages import UserMessage
 from bot.agent.sanitizer import one_line
-from bot.checks import Check, fails, is_off, reason_of, works
+from bot.checks import Check, about, fails, is_off, reason_of, works
 from bot.config.model import Config
 from bot.conversations.upkeep import DEAD_AFTER
 from bot.errors import BotError, ConfigError
@@ -57,7 +57,7 @@ async def examine(config: Config, *, online: bool = False) -> list[Check]:
     # Problems are reported once, in the findings, and not in the log.
     with quiet("bot", "db", "skills"):
         found = await database_checks(config.database)
-        found += _findings("Model", await models.look(config.models))
+        found += about("Model", await models.look(config.models))
         if online:
             choices = (config.models.main, config.models.subagent, *config.models.fallback_choices)
             found += [await _answer(config.models, each) for each in dict.fromkeys(choices)]
@@ -68,17 +68,13 @@ async def examine(config: Config, *, online: bool = False) -> list[Check]:
                 places = config.access.admin_places
                 channels = [each for each in places if each.platform == kind.section]
                 look = module_of(kind, "checkup").look
-                found += _findings(kind.title, await look(section, admin_channels=channels))
+                found += about(kind.title, await look(section, admin_channels=channels))
             else:
                 text = f"off: set {kind.needs}; {kind.guide} leads through it."
                 found.append(is_off(text, kind.title))
         for each in discovery.imported("checkup"):
-            found += _findings(each.SUBJECT, await each.checks(config))
+            found += about(each.SUBJECT, await each.checks(config))
         return found
-
-
-def _findings(subject: str, checks: Sequence[Check]) -> list[Check]:
-    return [replace(each, subject=subject) for each in checks]
 
 
 async def database_checks(settings: DatabaseSettings) -> list[Check]:

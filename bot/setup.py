@@ -4,7 +4,7 @@ import asyncio
 import os
 import stat
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from bot.accounts import account_of
-from bot.checks import Check, fails, works
+from bot.checks import Check, about, fails, works
 from bot.config.document import read
 from bot.config.loading import load
 from bot.config.model import Config
@@ -165,13 +165,13 @@ class Setup:
         with quiet("bot", "db", "skills"):
             found = await database_checks(config.database) if answers.database else []
             if answers.provider:
-                found += _named("Model", await models.look(config.models))
+                found += about("Model", await models.look(config.models))
             for kind in PLATFORMS:
                 section = config.section(kind)
                 names = [each.name for each in fields(answers)]
                 answered = any(getattr(answers, n) for n in names if n.startswith(kind.section))
                 if section.configured and answered:
-                    found += _named(kind.title, await module_of(kind, "checkup").look(section))
+                    found += about(kind.title, await module_of(kind, "checkup").look(section))
         return found
 
     def write(self, answers: SetupAnswers) -> list[Path]:
@@ -215,10 +215,6 @@ class Setup:
                     reason = str(error) or "no answer"
                     found.append(fails(f"{name} could not be written to: {reason}", kind.title))
         return found
-
-
-def _named(subject: str, checks: Sequence[Check]) -> list[Check]:
-    return [Check(good=each.good, text=each.text, subject=subject) for each in checks]
 
 
 def _replace(file: Path, text: str, *, mode: int) -> None:

@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from bot.catalog.files import FileCatalog, Parsed, SourceFile, expanded
 from bot.catalog.frontmatter import MOST_BYTES, parts_in
 from bot.catalog.tool_names import ours
 from bot.errors import ConfigError, ToolError
-from bot.files.opener import FOLDER, Opener, best_opener, opened_file
+from bot.files.opener import FOLDER, Opener, best_opener, opened_file, opened_path
 from bot.values import Json
 
 SKILL_FILE = "SKILL.md"
@@ -141,18 +141,13 @@ def skill_in(folder: Path, head: Json, body: str) -> Parsed[AgentSkill]:
     return Parsed(skill, warnings)
 
 
-@contextmanager
-def opened_folder(folder: Path) -> Iterator[int]:
+def opened_folder(folder: Path) -> AbstractContextManager[int]:
     """Open the folder of a skill, which must not be a link.
 
     Raises:
         OSError: The folder cannot be opened.
     """
-    descriptor = os.open(folder, FOLDER | os.O_NOFOLLOW)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    return opened_path(folder, FOLDER | os.O_NOFOLLOW)
 
 
 def _odd(skill: AgentSkill, head: Json) -> Iterator[str]:

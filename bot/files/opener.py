@@ -146,9 +146,14 @@ def tool_errors(parts: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
-def opened_path(path: Path) -> Iterator[int]:
-    """Open a folder by a trusted path: one of the bot's own, which no user can put a link into."""
-    descriptor = os.open(path, FOLDER)
+def opened_path(path: Path, flags: int = FOLDER) -> Iterator[int]:
+    """Open a trusted path: one of the bot's own, which no user can put a link into.
+
+    Args:
+        path: The path.
+        flags: The flags; by default those for a folder.
+    """
+    descriptor = os.open(path, flags)
     try:
         yield descriptor
     finally:

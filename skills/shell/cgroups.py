@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.errors import BotError
+from bot.files.opener import opened_path
 
 _CONTROLLERS = ("memory", "pids")
 #: The child group that the bot and its other processes move to.
@@ -35,11 +36,8 @@ class KernelFiles:
 
     def write(self, path: Path, text: str) -> None:
         """Write to a file that exists."""
-        descriptor = os.open(path, os.O_WRONLY)
-        try:
+        with opened_path(path, os.O_WRONLY) as descriptor:
             os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
 
     def make(self, folder: Path) -> None:
         """Make a group unless it exists."""

@@ -19,6 +19,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from bot.errors import ConfigError
+from bot.files.opener import opened_path
 from skills.shell.host import python_below_usr
 from skills.shell.packages import (
     CURRENT,
@@ -151,16 +152,14 @@ def alone(folder: Path) -> Iterator[None]:
     Raises:
         ConfigError: Packages are being installed already.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise ConfigError(
-            "Packages are being installed already: wait for the end of that."
-        ) from None
-    finally:
-        os.close(descriptor)
+    with opened_path(folder) as descriptor:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise ConfigError(
+                "Packages are being installed already: wait for the end of that."
+            ) from None
 
 
 def _new_environment(environment: Path, python: str, version: str) -> Path:

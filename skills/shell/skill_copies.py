@@ -22,6 +22,7 @@ from bot.catalog.skill_files import copy_files, entries_to_copy
 from bot.catalog.skills import AgentSkill, SkillCatalog
 from bot.disk import DiskReserve
 from bot.errors import ToolError
+from bot.files.opener import FOLDER, opened_path
 from bot.files.walk import FolderEntry
 from bot.tasks import Tasks
 from skills.base import ToolContext
@@ -188,11 +189,8 @@ class SkillCopies:
     def _copy(self, skill: AgentSkill, entries: tuple[FolderEntry, ...], path: Path) -> None:
         path.mkdir(mode=0o755)
         path.chmod(0o755)
-        target = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with opened_path(path) as target:
             copy_files(skill, entries, self._catalog.opener, target)
-        finally:
-            os.close(target)
 
 
 @contextmanager
@@ -218,12 +216,9 @@ def own_folder(above: Path) -> Iterator[Path]:
 
 @contextmanager
 def _locked(folder: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with opened_path(folder, FOLDER | os.O_NOFOLLOW) as descriptor:
         fcntl.flock(descriptor, kind)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _remove(path: Path) -> None:
