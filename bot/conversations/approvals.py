@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 
 from bot.agent.journal import first_step
@@ -87,7 +87,7 @@ class Approvals:
     find: Callable[[str], Tool | None]
     events: EventBus
     now: Clock
-    deciders: Deciders = field(default_factory=Deciders)
+    deciders: Deciders
 
     async def ask(self, asked: Sequence[AskedCall]) -> Sequence[Json | BotError]:
         """Store and show one question about these calls; return a result for each."""

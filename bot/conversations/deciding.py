@@ -15,11 +15,6 @@ TAKES_ROLE = "A rule gives this decision to the role `{role}`. You can only say 
 ONLY_DENY = "Only its owner can allow this. An admin can say no."
 
 
-async def no_role(_: Identity, __: Place) -> str:
-    """Return no role, where no roles are configured."""
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Deciders:
     """Checks the right to answer a question about calls.
@@ -28,7 +23,7 @@ class Deciders:
         role_of: Returns the role of a user in a place.
     """
 
-    role_of: Callable[[Identity, Place], Awaitable[str]] = no_role
+    role_of: Callable[[Identity, Place], Awaitable[str]]
 
     async def refusal(
         self, answerer: Caller, owner: str, place: Place, *, approver: str, yes: bool

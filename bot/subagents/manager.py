@@ -64,11 +64,6 @@ LONGEST_WAIT_SECONDS = 6 * 3600.0
 Exhausted = Callable[[Transaction, Payer], Awaitable[str]]
 
 
-async def unlimited_spending(_: Transaction, __: Payer) -> str:
-    """Return no refusal, where nothing limits spending."""
-    return ""
-
-
 @dataclass(kw_only=True)
 class SubagentManager:
     """Admits runs, and lets their owners resume, message and stop them.
@@ -91,8 +86,8 @@ class SubagentManager:
     cards: Cards
     work: Callable[[str], Awaitable[None]]
     now: Clock
+    exhausted: Exhausted
     rights: RightsOf = unlimited
-    exhausted: Exhausted = unlimited_spending
 
     @property
     def longest_wait_seconds(self) -> float:

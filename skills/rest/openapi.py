@@ -15,7 +15,7 @@ from bot.agent.sanitizer import one_line
 from bot.catalog.schemas import check_foreign_schema
 from bot.errors import ConfigError
 from bot.values import Json
-from skills.rest.bodies import Body, BodyKind, read_body
+from skills.rest.bodies import BodyKind, read_body
 from skills.rest.operations import (
     BODY,
     IN_PATH,
@@ -247,7 +247,10 @@ class _OperationReader:
             properties[parameter.argument] = self._described(each)
             if each.get("required") or parameter.where == "path":
                 required.append(parameter.argument)
-        body = self._body(source.operation)
+        body = None
+        if "requestBody" in source.operation:
+            request = self._schemas.resolved(source.operation["requestBody"])
+            body = read_body(request, self._schemas)
         if body is not None:
             if BODY in properties:
                 raise ValueError("it has a parameter called body, and a body")
@@ -293,11 +296,6 @@ class _OperationReader:
         if isinstance(parameter.get("description"), str):
             made["description"] = plain(encodable(parameter["description"]), limit=500)
         return made
-
-    def _body(self, operation: Json) -> Body | None:
-        if "requestBody" not in operation:
-            return None
-        return read_body(self._schemas.resolved(operation["requestBody"]), self._schemas)
 
 
 def _checked_path(path: str) -> str:

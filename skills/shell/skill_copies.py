@@ -180,17 +180,15 @@ class SkillCopies:
             try:
                 path.chmod(0o755)
                 for skill, entries in contents:
-                    self._copy(skill, entries, path / skill.name)
+                    copy = path / skill.name
+                    copy.mkdir(mode=0o755)
+                    copy.chmod(0o755)
+                    with opened_path(copy) as target:
+                        copy_files(skill, entries, self._catalog.opener, target)
             except BaseException:
                 _remove(path)
                 raise
         return path
-
-    def _copy(self, skill: AgentSkill, entries: tuple[FolderEntry, ...], path: Path) -> None:
-        path.mkdir(mode=0o755)
-        path.chmod(0o755)
-        with opened_path(path) as target:
-            copy_files(skill, entries, self._catalog.opener, target)
 
 
 @contextmanager

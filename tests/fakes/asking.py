@@ -14,6 +14,7 @@ from bot.agent.protocols import AskedCall
 from bot.agent.toolbox import Toolbox
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
+from bot.conversations.deciding import Deciders
 from bot.events import EventBus, QuestionSettled
 from bot.platforms.base import CommandReply, Incoming
 from bot.subagents.active import ActiveRun
@@ -28,6 +29,7 @@ from db.database import Database
 from db.run_questions import RunQuestion
 from db.runs import Run
 from skills.base import Effects, Tool, ToolContext
+from tests.fakes.bank import no_role
 from tests.fakes.office import FakeOffice, caller, limits
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.stored import Stored, room
@@ -64,7 +66,7 @@ class Asked:
             settings=SubagentSettings(max_questions_per_run=MOST_QUESTIONS),
             now=clock,
         )
-        approvals = Approvals(database, outlets, lambda _: None, events, clock)
+        approvals = Approvals(database, outlets, lambda _: None, events, clock, Deciders(no_role))
         self.answers = Answers(database, approvals, self._stir, clock)
 
     def _stir(self, run_id: str) -> None:

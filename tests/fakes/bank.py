@@ -21,6 +21,11 @@ CHANNEL = Place("discord", "S1", "C1", "T1")
 DAY = timedelta(days=1)
 
 
+async def no_role(_: Identity, __: Place) -> str:
+    """Return no role, where none are configured."""
+    return ""
+
+
 def noon() -> datetime:
     """Return a time that is far from the end of any period."""
     return datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -63,9 +68,6 @@ class Bank:
         async def tell(tx: Transaction, notice: PoolNotice) -> list[str]:
             self.told.append((notice.pool.scope, notice.exhausted))
             return []
-
-        async def no_role(_: Identity, __: Place) -> str:
-            return ""
 
         return Ledger(
             database=self.database,

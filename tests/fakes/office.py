@@ -15,6 +15,7 @@ from bot.events import (
     TurnWaiting,
 )
 from bot.platforms.base import RunCard
+from bot.spending.pools import Payer
 from bot.subagents.active import ActiveRuns
 from bot.subagents.cards import Cards
 from bot.subagents.endings import Endings
@@ -27,7 +28,7 @@ from bot.subagents.requests import Caller, RunRequest, Spawned
 from bot.subagents.wording import Outcome
 from bot.values import Clock, Identity, Place, Role, RunStatus
 from db import run_claims, runs
-from db.database import Database
+from db.database import Database, Transaction
 from db.runs import Run
 from tests.fakes.agents import FakeAgents
 
@@ -88,7 +89,11 @@ class FakeOffice:
             cards=cards,
             work=self._work,
             now=self.now,
+            exhausted=self._exhausted,
         )
+
+    async def _exhausted(self, _: Transaction, __: Payer) -> str:
+        return ""
 
     async def _work(self, run_id: str) -> None:
         if self.work is not None:

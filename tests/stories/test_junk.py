@@ -10,12 +10,14 @@ from sqlalchemy import select
 from bot.agent.messages import ToolCall
 from bot.agent.toolbox import Toolbox
 from bot.conversations.approvals import Approvals
+from bot.conversations.deciding import Deciders
 from bot.events import EventBus
 from bot.values import Json, Role, utc_now
 from db import tables
 from skills import ask_user, progress, whiteboard
 from skills.base import Tool, ToolContext
 from skills.files.settings import WorkspaceSettings
+from tests.fakes.bank import no_role
 from tests.stories.stage import ALICE, PLATFORM, ROOM, Play, Stage, stage
 
 
@@ -116,7 +118,12 @@ async def broken(toolbox: Toolbox, tools: list[Tool], context: ToolContext) -> l
 
 def box(it: Stage, tools: list[Tool], *, is_subagent: bool) -> Toolbox:
     asks = Approvals(
-        it.bot.database, {PLATFORM: it.outlet}, it.bot.registry.find, EventBus(), utc_now
+        it.bot.database,
+        {PLATFORM: it.outlet},
+        it.bot.registry.find,
+        EventBus(),
+        utc_now,
+        Deciders(no_role),
     )
     return Toolbox(
         tools,

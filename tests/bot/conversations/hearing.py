@@ -10,6 +10,7 @@ from bot.conversations.admin_notices import AdminNotices
 from bot.conversations.announcements import Notices
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
+from bot.conversations.deciding import Deciders
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import CatchUpSettings
@@ -26,6 +27,7 @@ from bot.subagents.active import ActiveRuns
 from bot.tasks import Tasks
 from bot.values import Identity, Place, new_run_id
 from db.database import DatabaseSettings
+from tests.fakes.bank import no_role
 from tests.fakes.clock import FakeClock
 from tests.fakes.commands import command_runner
 from tests.fakes.engine import FakeEngine
@@ -85,7 +87,9 @@ class Process:
             ),
             answers=Answers(
                 self.database,
-                Approvals(self.database, {}, lambda _: None, EventBus(), self.clock),
+                Approvals(
+                    self.database, {}, lambda _: None, EventBus(), self.clock, Deciders(no_role)
+                ),
                 lambda _: None,
                 self.clock,
             ),

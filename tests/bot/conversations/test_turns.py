@@ -13,6 +13,7 @@ from bot.agent.settings import AgentSettings
 from bot.conversations.announcements import Notices
 from bot.conversations.approvals import Approvals
 from bot.conversations.compaction import Compaction
+from bot.conversations.deciding import Deciders
 from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.place_offers import PlaceOffers
 from bot.conversations.sharing import ConversationSettings
@@ -31,6 +32,7 @@ from db import outbox, tables
 from db.database import Database
 from db.steps import StepWriter
 from tests.fakes.agents import FakeAgents
+from tests.fakes.bank import no_role
 from tests.fakes.clock import FakeClock
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.scripted_model import Hanging, Line, ScriptedModel, Streamed, says
@@ -92,7 +94,9 @@ class Worker:
                 now=self.clock,
             ),
             runs=SubagentSettings(tool_timeout_seconds=10),
-            approver=Approvals(self.database, {}, lambda _: None, events, self.clock),
+            approver=Approvals(
+                self.database, {}, lambda _: None, events, self.clock, Deciders(no_role)
+            ),
             permissions=Permissions,
             main=lambda _: (self.model, "model"),
             notices=Notices({}, self.tasks),
