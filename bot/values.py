@@ -106,8 +106,8 @@ class SkillSettings(Settings):
 
     @property
     def is_on(self) -> bool:
-        """True if the skill is needed: otherwise it is not even imported."""
-        return True
+        """True if the skill is needed, by default unless `enabled` is false: else it stays out."""
+        return bool(getattr(self, "enabled", True))
 
     @property
     def folders(self) -> tuple[Path, ...]:

@@ -50,9 +50,10 @@ class Boards:
             await whiteboard.write(tx, board, key, value, self._now(), work_id=context.work_id)
         return f"Written. {CAN_BE_UNDONE}" if kept else "Written."
 
-    async def read(self, board: str, key: str) -> str | None:
-        """Return the value under a key."""
-        return await self._database.read(whiteboard.read, board, stored(key))
+    async def read(self, board: str, key: str) -> str:
+        """Return the value under a key; `MISSING` for none."""
+        value = await self._database.read(whiteboard.read, board, stored(key))
+        return MISSING if value is None else value
 
     async def listed(self, board: str) -> str:
         """Return all keys with the beginnings of their values, as lines of JSON."""
@@ -172,8 +173,7 @@ def build_for_runs(database: Database, now: Clock) -> Skill:
     @reads
     async def whiteboard_read(context: ToolContext, key: str) -> str:
         """Read from the whiteboard; `null` if there is nothing."""
-        value = await boards.read(_own(context), key)
-        return MISSING if value is None else value
+        return await boards.read(_own(context), key)
 
     @reads
     async def whiteboard_list(context: ToolContext) -> str:
@@ -206,7 +206,7 @@ def build_for_main(database: Database, resolve: Resolve, now: Clock) -> Skill:
     async def whiteboard_read(context: ToolContext, run_id: str, key: str) -> str:
         """Read from a run's whiteboard; `null` if there is nothing."""
         value = await boards.read(await resolve(context, run_id), key)
-        return MISSING if value is None else await asyncio.to_thread(escape_for_model, value)
+        return await asyncio.to_thread(escape_for_model, value)
 
     @reads
     async def whiteboard_list(context: ToolContext, run_id: str) -> str:

@@ -49,11 +49,6 @@ class WorkspaceSettings(SkillSettings):
     """The largest file that the tools read and write, in bytes."""
 
     @property
-    def is_on(self) -> bool:
-        """True if users have files."""
-        return self.enabled
-
-    @property
     def folders(self) -> tuple[Path, ...]:
         """The folder of all workspaces."""
         return (Path(self.folder),)

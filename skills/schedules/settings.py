@@ -24,8 +24,3 @@ class ScheduleSettings(SkillSettings):
 
     max_failures_in_a_row: int = Field(3, ge=1)
     """A schedule ends after so many runs in a row that did not complete."""
-
-    @property
-    def is_on(self) -> bool:
-        """True if users may schedule work."""
-        return self.enabled

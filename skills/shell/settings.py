@@ -97,8 +97,3 @@ class ShellSettings(SkillSettings):
     def wanted_packages(self) -> tuple[str, ...]:
         """The packages as the installer reads them, each once."""
         return tuple(sorted({re.sub(r"\s+", "", each) for each in self.python_packages}))
-
-    @property
-    def is_on(self) -> bool:
-        """True if the tool may be offered."""
-        return self.enabled
