@@ -18,7 +18,7 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -225,8 +225,8 @@ def _read(config: Config, file: Path) -> Contents:
                 "new folder."
             )
     try:
-        with _opened(file) as archive, tempfile.TemporaryDirectory(prefix="retinue-") as folder:
-            found = _extract(config, file, archive, Path(folder))
+        with tempfile.TemporaryDirectory(prefix="retinue-") as folder:
+            found = _extract(config, file, Path(folder))
             # The database comes last: a bot that starts earlier finds an empty one.
             _load(config, Path(folder))
     except BaseException:
@@ -240,26 +240,13 @@ def _read(config: Config, file: Path) -> Contents:
     return found
 
 
-@contextmanager
-def _opened(file: Path) -> Iterator[tarfile.TarFile]:
-    try:
-        archive = tarfile.open(file, "r:gz")  # noqa: SIM115 - closed below
-    except (tarfile.TarError, EOFError, gzip.BadGzipFile) as error:
-        raise BadRequestError(f"{file} is damaged, or no backup: {error}.") from None
-    with archive:
-        yield archive
-
-
-def _member(archive: tarfile.TarFile, name: str) -> bytes:
+def _check(config: Config, file: Path, archive: tarfile.TarFile) -> None:
+    """Check the manifest, which comes first."""
     entry = archive.next()
-    content = archive.extractfile(entry) if entry is not None and entry.name == name else None
+    content = archive.extractfile(entry) if entry is not None and entry.name == MANIFEST else None
     if content is None:
-        raise ValueError(f"it does not begin with {name}")
-    return content.read()
-
-
-def _check(config: Config, file: Path, text: bytes) -> None:
-    manifest = json.loads(text)
+        raise ValueError(f"it does not begin with {MANIFEST}")
+    manifest = json.load(content)
     if not isinstance(manifest, dict):
         raise ValueError(f"its {MANIFEST} is no object")  # noqa: TRY004
     kind = "sqlite" if config.database.is_sqlite else "postgresql"
@@ -274,12 +261,13 @@ def _check(config: Config, file: Path, text: bytes) -> None:
         raise BadRequestError(f"{file}: {problem}")
 
 
-def _extract(config: Config, file: Path, archive: tarfile.TarFile, folder: Path) -> Contents:
+def _extract(config: Config, file: Path, folder: Path) -> Contents:
     """Write the files to their places, and the database to `folder`."""
     try:
-        _check(config, file, _member(archive, MANIFEST))
-        return _write_members(config, archive, folder)
-    except (tarfile.TarError, EOFError, zlib.error, ValueError) as error:
+        with tarfile.open(file, "r:gz") as archive:
+            _check(config, file, archive)
+            return _write_members(config, archive, folder)
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:
         raise BadRequestError(f"{file} is damaged, or no backup: {error}.") from None
 
 
