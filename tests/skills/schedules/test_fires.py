@@ -1,16 +1,18 @@
 """Every fire is made once: across processes, crashes, down-times and refusals."""
 
 import asyncio
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import insert, select
 
 from bot.conversations.access import AccessSettings
+from bot.errors import NotAllowedError
+from bot.rights.effective import Rights
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller, RunRequest, Spawned
-from bot.values import Identity, RunStatus
+from bot.values import Identity, Place, RunStatus
 from db import pauses
 from db.database import Database, DatabaseSettings
 from db.pauses import Pause
@@ -60,6 +62,23 @@ async def test_what_was_planned_for_once_happens_once(plans: Plans, alice: Ident
     assert run.label == "Sheep (scheduled)"
     assert run.place == planned.schedule.place
     assert (await plans.read(planned.schedule)).status == "done"
+
+
+async def test_nothing_is_started_for_a_user_who_has_lost_access(
+    plans: Plans, alice: Identity
+) -> None:
+    async def lost(_: Identity, __: Place) -> Rights:
+        raise NotAllowedError("You have no access to this bot here any more.")
+
+    planned = await plans.plan(alice, cron="0 9 * * *")
+    fires = plans.fires(manager=replace(plans.office.manager, rights=lost))
+    plans.clock.advance(timedelta(days=1).total_seconds())
+    await fires.fire_due()
+
+    assert await plans.runs() == []
+    ((_, made),) = await plans.made()
+    assert made == "refused"
+    assert (await plans.read(planned.schedule)).status == "active"
 
 
 async def test_a_schedule_that_is_due_during_a_pause_fires_after_it(
