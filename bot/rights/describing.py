@@ -36,15 +36,19 @@ class RightsSources:
         key = f"roles.named.{role}" if role in self.roles.named else "roles.default"
         why = "" if role in self.roles.named or role == USER else ", which has no rights of its own"
         lines = [f"- role: `{role}`{why} ({self._source(key)})"]
+        named = self.roles.named.get(role)
+        if named is not None and not named.admits(place):
+            source = self._source(f"roles.named.{role}.places")
+            lines.append(f"- may not use this bot here ({source})")
         for kind in NOUNS:
             allowed = [level for level in rights.levels if kind in level.allowed]
             denied = [level for level in rights.levels if kind in level.denied]
             if not allowed:
                 lines.append(f"- {kind}: all ({DEFAULT})")
             for level in allowed:
-                names = ", ".join(f"`{name}`" for name in level.allowed[kind]) or "none"
+                names = ", ".join(f"`{name}`" for name in level.allowed[kind])
                 source = self._source(f"{level.key}.{kind}")
-                lines.append(f"- {kind}: only {names} ({source})")
+                lines.append(f"- {kind}: {f'only {names}' if names else 'none'} ({source})")
             for level in denied:
                 names = ", ".join(f"`{name}`" for name in level.denied[kind])
                 source = self._source(f"{level.key}.denied_{kind}")

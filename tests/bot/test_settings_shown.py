@@ -71,7 +71,7 @@ def test_each_value_has_its_source(file: Path) -> None:
         "- role: guest (roles.named.guest, config.yaml line 10)",
         "- agents: only general (roles.places.discord:70010.agents, config.yaml line 7)",
         "- models: all (default)",
-        "- tools: only none (roles.named.guest.tools, config.yaml line 12)",
+        "- tools: none (roles.named.guest.tools, config.yaml line 12)",
         "- tools: not shell (roles.everyone.denied_tools, config.yaml line 5)",
         "- skills: all (default)",
         "- calls that change something: allow (permissions.default, default)",
@@ -85,6 +85,15 @@ def test_each_value_has_its_source(file: Path) -> None:
         "- max_tool_calls_per_run: 25 (subagents.max_tool_calls_per_run, default)",
         "- max_depth: 1 (subagents.max_depth, default)",
     ]
+
+
+def test_a_place_in_which_the_role_may_not_use_the_bot_is_named_so(file: Path) -> None:
+    places = 'places: ["discord:70010"]'
+    file.write_text(FILE.replace("tools: []", f"{places}\n      tools: []"))
+
+    refused = "- may not use this bot here (roles.named.guest.places, config.yaml line 12)"
+    assert refused not in lines(file, HERE, GUEST)
+    assert lines(file, "discord:70020:80020", GUEST)[2] == refused
 
 
 def test_the_role_is_that_of_the_given_groups_and_place(file: Path) -> None:
