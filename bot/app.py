@@ -25,6 +25,7 @@ from bot.assembly import (
     runner_of,
     turns_of,
     undo_of,
+    unknown_rights_of,
     watch_of,
 )
 from bot.catalog.agents import AgentCatalog
@@ -378,6 +379,7 @@ async def open_bot(
                 current=current,
                 notices=admin_notices,
                 now=now,
+                unknown=unknown_rights_of(base),
             ),
             skills=skills,
             tasks=tasks,

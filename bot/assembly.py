@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from bot.agent.permissions import Permissions
 from bot.agent.settings import AgentSettings
 from bot.catalog.agents import AgentCatalog
+from bot.catalog.skills import SkillCatalog
 from bot.config.live import LiveConfig
 from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices
@@ -32,6 +34,7 @@ from bot.disk import DiskReserve
 from bot.events import EventBus, RunEnded, ServiceTroubled
 from bot.models.providers import Models
 from bot.platforms.base import Outlet
+from bot.rights.names import known_names, unknown_names
 from bot.rights.settings import RolesSettings
 from bot.spending.cleanup import PoolCleanup
 from bot.spending.ledger import Ledger
@@ -110,6 +113,20 @@ def directory_of(
         database=database,
         now=now,
     )
+
+
+def unknown_rights_of(base: Foundation) -> Callable[[], list[str]]:
+    """Return a function that returns a sentence for each unknown name in a list of rights."""
+
+    def found() -> list[str]:
+        config = base.config()
+        choices = (*config.models.choices, *config.models.fallback_choices)
+        names = [(each.provider, each.model) for each in choices]
+        folders = SkillCatalog([Path(folder) for folder in config.agent_skills.folders])
+        known = known_names(names, base.agents.by_name, folders.by_name, base.registry.tools)
+        return list(unknown_names(config.roles, known, base.registry.has))
+
+    return found
 
 
 def runner_of(base: Foundation, endings: Endings, cards: Cards) -> Runner:

@@ -1,7 +1,7 @@
 """Reports changes of the configuration file to the admins, once for all processes."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.exc import DBAPIError
@@ -23,13 +23,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigReports:
-    """Stores the configuration of this process, and reports a change that no other has reported."""
+    """Stores the configuration of this process, and reports a change that no other has reported.
+
+    Attributes:
+        unknown: Returns a sentence for each name that denotes nothing, beginning with its key.
+    """
 
     database: Database
     worker_id: str
     current: LiveConfig
     notices: AdminNotices
     now: Clock
+    unknown: Callable[[], Iterable[str]] = tuple
 
     async def report(self, reload: Reload, problems: Sequence[str] = ()) -> None:
         """Report a change; it is in force already, and in the log.
@@ -42,13 +47,14 @@ class ConfigReports:
             log.error("%s", problem)
         now, keys = self.now(), list[str]()
         about = tuple(each.key for each in reload.changes)
+        cautions = (*unwise(self.current()), *self.unknown()) if about else ()
         notice = AdminNotice(
             key=f"configuration {reload.content} {now.isoformat()}",
             text="\n\n".join(
                 [
                     reload.text,
                     *problems,
-                    *[f"⚠ {each}" for each in unwise(self.current()) if each.startswith(about)],
+                    *[f"⚠ {each}" for each in cautions if each.startswith(about)],
                 ]
             ),
         )

@@ -1,6 +1,6 @@
 """Lists the agents and skills of a configuration without opening a bot."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +11,7 @@ from bot.catalog.files import FileCatalog, listed_shortly
 from bot.catalog.skills import AgentSkill, SkillCatalog
 from bot.config.model import Config
 from bot.errors import BadRequestError
-from bot.rights.effective import Kind, model_names
-from bot.rights.names import levels_of, unknown_names, unknown_role
+from bot.rights.names import known_names, levels_of, unknown_names, unknown_role
 from bot.run_texts import counted
 from skills import discovery
 from skills.base import Skill
@@ -82,12 +81,8 @@ def take(config: Config) -> Inventory:
     agents.check_tools(known)
     # A role would have less than it seems if a name below `roles:` denoted nothing.
     choices = (*config.models.choices, *config.models.fallback_choices)
-    there: Mapping[Kind, Collection[str]] = {
-        "agents": agents.by_name,
-        "models": [name for each in choices for name in model_names(each.provider, each.model)],
-        "skills": folders.by_name,
-        "tools": names,
-    }
+    models = [(each.provider, each.model) for each in choices]
+    there = known_names(models, agents.by_name, folders.by_name, names)
     return Inventory(
         agents=tuple(agents.by_name),
         loaded=(tuple(_counts(agents)), tuple(_counts(folders))),

@@ -1,9 +1,9 @@
 """Finds names under `roles:` that denote nothing, with the names that were probably meant."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
-from bot.rights.effective import GUEST, NOUNS, USER, Kind, any_fits
+from bot.rights.effective import GUEST, NOUNS, USER, Kind, any_fits, model_names
 from bot.rights.settings import RightsSettings, RolesSettings
 
 
@@ -14,6 +14,24 @@ def levels_of(roles: RolesSettings) -> dict[str, RightsSettings]:
         **{f"roles.places.{name}": level for name, level in roles.places.items()},
         **{f"roles.named.{name}": role for name, role in roles.named.items()},
     }
+
+
+def known_names(
+    models: Iterable[tuple[str, str]],
+    agents: Collection[str],
+    skills: Collection[str],
+    tools: Collection[str],
+) -> Mapping[Kind, Collection[str]]:
+    """Return the names that lists of rights may have, by their kind.
+
+    Args:
+        models: The provider and name of each model.
+        agents: The names of agents.
+        skills: The names of Agent Skills.
+        tools: The names of tools and of their skills.
+    """
+    named = [name for provider, model in models for name in model_names(provider, model)]
+    return {"agents": agents, "models": named, "skills": skills, "tools": tools}
 
 
 def unknown_names(

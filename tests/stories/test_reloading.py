@@ -114,6 +114,19 @@ async def test_in_the_terminal_a_change_counts_and_its_admin_reads_it(
         await it.shows("must be at least 1")
 
 
+async def test_a_misspelt_name_of_a_right_is_named_with_the_change(
+    sqlite_url: str, file: LiveFile
+) -> None:
+    access = AccessSettings(admins=("terminal:root",))
+    async with at_terminal(sqlite_url, Play(), name="root", file=file, access=access) as it:
+        await file.counts("roles: {named: {guest: {denied_tools: [web_serach]}}}\n")
+        await it.shows("did you mean web_search?")
+        file.replace("roles: {named: {guest: {denied_tools: [web_search]}}}\n")
+        await it.shows("[web_serach] → [web_search]")
+
+        assert it.read.count("there is no such tool") == 1
+
+
 async def test_a_skill_is_switched_off_and_on_while_the_bot_runs(
     sqlite_url: str, file: LiveFile
 ) -> None:
