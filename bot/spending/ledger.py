@@ -36,6 +36,9 @@ from db.database import Database, Transaction, patiently
 RUN_POOLS = timedelta(days=31)
 #: Most roles of users that a process holds.
 MOST_ROLES = 10_000
+#: Transactions of a process that may lock pools at once; further ones queue without a connection.
+#: Most would wait for the same row, and other work would get no connection meanwhile.
+AT_ONCE = 3
 #: Most attempts at a reservation whose pools another process creates or deletes meanwhile.
 ATTEMPTS = 5
 
@@ -79,6 +82,7 @@ class Ledger:
     deliver: Callable[[list[str]], None]
     #: The last known roles of users.
     _roles: dict[tuple[Identity, Place], str] = field(default_factory=dict)
+    _few: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def limits(self, payer: Payer | None) -> list[Pool]:
         """Return the limits that apply to a payer; see `Meter`.
@@ -160,7 +164,7 @@ class Ledger:
         """Reserve the most that a call can cost."""
         ids = [pool.id for pool in limits]
         for _ in range(ATTEMPTS):
-            async with self.database.transaction() as tx:
+            async with self._few, self.database.transaction() as tx:
                 now = self.now()
                 found = await pools.lock(tx, ids, now)
                 states = [(pool, found[pool.id]) for pool in limits if pool.id in found]
@@ -216,7 +220,7 @@ class Ledger:
         self, payer: Payer, limits: Sequence[Pool], reservation_id: str, tokens: int, cost: int
     ) -> None:
         now, due = self.now(), []
-        async with self.database.transaction() as tx:
+        async with self._few, self.database.transaction() as tx:
             states = await pools.settle(tx, reservation_id, tokens=tokens, cost=cost, now=now)
             for pool in limits:
                 state = states.get(pool.id)

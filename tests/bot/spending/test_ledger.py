@@ -9,9 +9,11 @@ from sqlalchemy import select
 from bot.agent.messages import Usage
 from bot.agent.usage_columns import columns
 from bot.errors import ModelRefusedError, NearLimitError, NotAllowedError, SpendingLimitError
+from bot.spending.ledger import AT_ONCE
+from bot.tasks import Tasks
 from bot.values import Identity, Place
 from db import pools, tables
-from db.database import Database
+from db.database import Database, DatabaseSettings
 from db.rows import place_columns
 from tests.fakes.bank import CHANNEL, DAY, Bank, billed, call, payer
 from tests.fakes.clock import FakeClock
@@ -322,3 +324,35 @@ async def test_many_calls_at_once_never_pass_a_limit(bank: Bank, database: Datab
             assert 0 < state.used_tokens <= most
             assert state.reserved_tokens == 0
     assert refused
+
+
+async def test_calls_that_wait_for_a_pool_leave_connections_to_other_work(
+    postgres_url: str, clock: FakeClock
+) -> None:
+    settings = DatabaseSettings(url=postgres_url, pool_size=AT_ONCE + 1)
+    async with (
+        Database.open(settings) as other,
+        Database.open(settings) as database,
+        Tasks() as tasks,
+    ):
+        bank = Bank(database, clock, tasks)
+        bank.limit(bot={"day": {"usd": 1}})
+        pays = payer(Identity("discord", "", "1"))
+        await bank.spend(pays, billed(1, 0))
+        ledger = bank.ledger()
+        [(pool, _)] = await ledger.states(pays)
+
+        async def spend() -> None:
+            async with ledger.call(pays, [pool], call(), counted=True) as made:
+                made.charge(billed(1, 0), "model")
+
+        async with other.transaction() as tx:
+            await pools.lock(tx, [pool.id], clock())
+            calls = [tasks.start(spend(), name="spend") for _ in range(AT_ONCE + 1)]
+            await asyncio.sleep(0)
+            waiting = await database.read(pools.read, [pool.id], clock())
+        await asyncio.wait(calls)
+
+        [after] = await bank.states(pays)
+    assert waiting[pool.id].used_cost == 1
+    assert after.used_cost == 1 + len(calls)
