@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Self
 
 from asyncpg import Connection
-from asyncpg.exceptions import InterfaceError, PostgresError
+from asyncpg.exceptions import InterfaceError, InternalClientError, PostgresError
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -21,7 +21,9 @@ CHANNEL = "retinue_work"
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 30.0
 #: Longest time in which the last notification is sent when the process ends.
 LAST_SECONDS = 1.0
-_LOST = (SQLAlchemyError, PostgresError, InterfaceError, OSError)
+#: The driver takes the last words of a server for the answer to the next statement: an internal
+#: error of it.
+_LOST = (SQLAlchemyError, PostgresError, InterfaceError, InternalClientError, OSError)
 
 
 class Notifications:
