@@ -333,9 +333,10 @@ async def charge(tx: Transaction, turn: Turn, counts: Json) -> None:
     await change(tx, turns, turns.c.id == turn.id, turns.c.attempt == turn.attempt, **counts)
 
 
-async def keep_reply(tx: Transaction, turn_id: str, message_id: str) -> None:
-    """Store the platform's id of the reply that has begun."""
-    await change(tx, turns, turns.c.id == turn_id, reply_message_id=message_id)
+async def keep_reply(tx: Transaction, turn: Turn, message_id: str) -> None:
+    """Store the platform's id of the reply that this attempt at a turn has begun."""
+    this = (turns.c.id == turn.id, turns.c.attempt == turn.attempt)
+    await change(tx, turns, *this, reply_message_id=message_id)
 
 
 async def request_stop(tx: Transaction, turn_id: str, now: datetime) -> bool:

@@ -166,7 +166,7 @@ class Turns:
             return None
 
         def begun(message_id: str) -> None:
-            store = partial(self.database.write, turns.keep_reply, turn.id, message_id)
+            store = partial(self.database.write, turns.keep_reply, turn, message_id)
             self.tasks.start(patiently(store, seconds=inf), name="store the id of a reply")
 
         return outlet.open_reply(turn.place, turn.user, turn.reply_message_id, begun=begun)

@@ -354,9 +354,20 @@ async def test_what_waits_and_what_is_under_way_can_be_found(
     async with database.transaction() as tx:
         assert await turns.waiting_conversations(tx) == [(idle, bob.platform)]
         assert await work.of_worker(tx, "w") == ({("turn", running)}, set())
-        await turns.keep_reply(tx, running, "reply-1")
 
-    assert (await read(database, running)).reply_message_id == "reply-1"
+
+async def test_a_stale_attempt_does_not_replace_the_reply_of_another(
+    database: Database, stored: Stored, alice: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    turn_id = await stored.turn(alice, conversation)
+    await stored.claim_turn(conversation)
+    stale, fresh = [await stored.begin_turn(turn_id) for _ in range(2)]
+
+    for turn, reply in ((fresh, "fresh"), (stale, "stale")):
+        await database.write(turns.keep_reply, turn, reply)
+
+    assert (await read(database, turn_id)).reply_message_id == "fresh"
 
 
 moves = st.lists(st.sampled_from(["arrive", "claim", "end", "stale", "crash"]), max_size=25)
