@@ -33,9 +33,12 @@ class SpendingNotices:
         if pool.scope is Scope.RUN:
             return []
         used, resets = amounts(pool, state), f"It resets at {pool.resets_at:%Y-%m-%d %H:%M} UTC."
+        known = await users.get(tx, payer.user.key)
         # A limit that was raised can be reached again.
         raised = f"{state.extra_cost} {state.extra_tokens}"
         if not notice.exhausted and not pool.scope.shared:
+            if known is None:  # The user's data were deleted during the call.
+                return []
             user, now = payer.user, self.now()
             # The account may be of an organisation, or of a company in which the bot is not.
             place = Place(user.platform, payer.place.workspace if user.platform == "slack" else "")
@@ -49,7 +52,6 @@ class SpendingNotices:
             return [key]
         subject = limit_name(pool)
         if not pool.scope.shared:
-            known = await users.get(tx, payer.user.key)
             subject = one_line(known.name, 60) if known else payer.user.account
         elif place_of(pool.scope, payer.place):
             title = "the channel" if pool.scope is Scope.CHANNEL else "the server or workspace"

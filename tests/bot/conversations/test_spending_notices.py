@@ -86,6 +86,15 @@ async def test_a_user_is_told_again_of_a_limit_that_was_raised(
     assert [item and "$1.60 of $2.00" in item.text for item in items] == [False, False, True]
 
 
+async def test_a_user_whose_data_were_deleted_during_the_call_is_not_told(
+    database: Database, clock: FakeClock, alice: Identity
+) -> None:
+    notice = nearly_used(Payer(user=alice, place=DISCORD, work_id="turn"), clock)
+
+    async with database.transaction() as tx:
+        assert await spending_notices(database, clock).tell(tx, notice) == []
+
+
 @given(tokens=st.none() | st.integers(1, 10**15), cost=st.none() | st.integers(1, 10**15))
 def test_the_button_of_a_notice_raises_by_half_of_any_limit(
     tokens: int | None, cost: int | None
