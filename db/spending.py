@@ -68,6 +68,7 @@ def _work() -> Subquery:
 
 
 _WORK = _work()
+_TOKENS = func.sum(_WORK.c.input_tokens + _WORK.c.output_tokens)
 _SUMS = (
     func.coalesce(func.sum(_WORK.c.input_tokens - _WORK.c.cached_tokens), 0).label("fresh"),
     func.coalesce(func.sum(_WORK.c.cached_tokens), 0).label("cached"),
@@ -118,9 +119,8 @@ async def top(
     keys = [_WORK.c[name] for name in _GROUPS[by]]
     within = (_WORK.c.created_at >= since, *begun_in(_WORK.c, began_in))
     query = select(*keys, *_SUMS).where(*within).group_by(*keys)
-    tokens = func.sum(_WORK.c.input_tokens + _WORK.c.output_tokens)
-    query = query.having(tokens > 0).limit(limit)
-    order = func.coalesce(func.sum(_WORK.c.cost), 0).desc(), tokens.desc(), *keys
+    query = query.having(_TOKENS > 0).limit(limit)
+    order = func.coalesce(func.sum(_WORK.c.cost), 0).desc(), _TOKENS.desc(), *keys
     return [_spending(row, len(keys)) for row in await tx.execute(query.order_by(*order))]
 
 
@@ -133,7 +133,7 @@ async def table(
     """
     keys = [_WORK.c[name] for by in GROUPINGS for name in _GROUPS[by]]
     within = (_WORK.c.created_at >= since, *begun_in(_WORK.c, began_in))
-    query = select(*keys, *_SUMS).where(*within).group_by(*keys)
+    query = select(*keys, *_SUMS).where(*within).group_by(*keys).having(_TOKENS > 0)
     order = func.coalesce(func.sum(_WORK.c.cost), 0).desc(), *keys
     rows = await tx.execute(query.order_by(*order).limit(MOST_ROWS))
     return [_spending(row, len(keys)) for row in rows]

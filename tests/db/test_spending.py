@@ -76,6 +76,7 @@ async def test_the_table_has_a_row_for_each_user_place_agent_and_model(
     await turn(stored, alice, Usage(100, cost=500))
     await turn(stored, alice, Usage(20, cost=5))
     await stored.run(alice, agent="coder", model="small", **columns(Usage(3)))
+    await stored.run(alice, agent="idle", model="none")
 
     async with database.snapshot() as tx:
         rows = await spending.table(tx, clock() - timedelta(hours=1))
