@@ -1,5 +1,7 @@
 """Reads the membership and the roles of users in servers."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import discord
@@ -12,6 +14,8 @@ from bot.values import Identity, Place
 
 #: Most servers in which a user without one is looked for.
 MOST_SERVERS = 200
+#: Servers that are asked at the same time: one after the other takes longer than a lookup may.
+AT_ONCE = 20
 ABSENT = Membership(present=False)
 
 
@@ -40,11 +44,19 @@ class DiscordMembers:
             return await self._in(place.workspace, user)
         if not self.policy.admits(DiscordUser(account=user.account)):
             return ABSENT
-        for guild in await self._servers():
-            found = await self._in(guild, user)
-            if found.present:
+        servers = await self._servers()
+        for first in range(0, len(servers), AT_ONCE):
+            if await self._is_in_any(servers[first : first + AT_ONCE], user):
                 return Membership()
         return ABSENT
+
+    async def _is_in_any(self, guilds: Sequence[str], user: Identity) -> bool:
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = [group.create_task(self._in(guild, user)) for guild in guilds]
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
+        return any(each.result().present for each in asked)
 
     async def _servers(self) -> list[str]:
         """Return the servers with the bot in which it answers."""

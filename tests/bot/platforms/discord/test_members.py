@@ -1,15 +1,19 @@
 """The membership and the roles of users on Discord, without a members intent."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
+from bot.errors import DeliveryError
 from bot.platforms.discord.people import identity_of
 from bot.platforms.reading import Membership
 from bot.values import Place
 from tests.bot.platforms.discord.speaking import Stand, stand
 
 GONE = Membership(present=False)
+#: Servers, beside the one where users are.
+MANY = 20
 
 
 @pytest.fixture
@@ -41,6 +45,29 @@ async def test_a_user_who_left_and_a_server_without_the_bot_have_no_members(at: 
     assert await at.outlet.membership(alice, place) == GONE
     assert await at.outlet.membership(alice, direct) == GONE
     assert await at.outlet.membership(alice, Place("discord", "99999", "1")) == GONE
+
+
+async def test_a_user_is_looked_for_in_many_servers_at_once(at: Stand) -> None:
+    for number in range(MANY):
+        at.fake.add_guild(f"Village {number}")
+    hold, member = asyncio.Event(), "/guilds/{id}/members/{id}"
+    at.fake.fail("GET", member, times=MANY, hold=hold)
+    stranger, direct = identity_of(at.fake.add_user("eve").id), Place("discord", "", "55")
+
+    looking = asyncio.ensure_future(at.outlet.membership(stranger, direct))
+    # None of them is answered before all are asked.
+    await at.fake.until(lambda: len(at.fake.requests("GET", member)) == MANY, "the requests")
+    hold.set()
+
+    assert await looking == GONE
+    assert len(at.fake.requests("GET", member)) == MANY + 1
+
+
+async def test_an_unreachable_server_makes_nobody_absent(at: Stand) -> None:
+    at.fake.fail("GET", "/guilds/{id}/members/{id}", times=None, status=503)
+
+    with pytest.raises(DeliveryError):
+        await at.outlet.membership(identity_of(at.alice.id), Place("discord", "", "55"))
 
 
 async def test_a_server_in_which_the_bot_does_not_answer_makes_nobody_a_member() -> None:
