@@ -213,9 +213,23 @@ class TurnQueue:
                 paused = await pauses.of(tx, user.key, place)
                 return _Queued(message_id, conversation_id, waiting.id, None, waiting.place, paused)
         turn_id = await self._add_turn(tx, incoming, role, kind, conversation_id, message_id)
-        starts = await turns.claim_next(tx, conversation_id, now, self.engine.worker_id)
+        starts = await self._claim_next(tx, conversation_id)
         paused = await pauses.of(tx, user.key, place)
         return _Queued(message_id, conversation_id, turn_id, starts, paused=paused)
+
+    @property
+    def _ends_alone(self) -> bool:
+        """True if this process will end, and no other one can begin what waits."""
+        return self.draining() and self.database.is_sqlite
+
+    async def _claim_next(self, tx: Transaction, conversation_id: str) -> str | None:
+        """Assign a conversation to its next turn, unless that has to wait for the next start.
+
+        With PostgreSQL another process takes the turn from this one while it drains.
+        """
+        if self._ends_alone:
+            return None
+        return await turns.claim_next(tx, conversation_id, self.now(), self.engine.worker_id)
 
     async def _add_turn(
         self,
@@ -255,7 +269,7 @@ class TurnQueue:
         if queued.paused is not None:
             return CommandReply(text=kept_text(queued.paused))
         # With PostgreSQL another process answers it.
-        if self.draining() and self.database.is_sqlite:
+        if self._ends_alone:
             return CommandReply(text=LEAVING)
         self.notices.acknowledge(place)
         return None
@@ -314,9 +328,7 @@ class TurnQueue:
                 await conversations.requote(tx, queued.message_id, quoted)
                 await stored_files.put_files(tx, queued.message_id, taken.files, self.now())
                 await turns.let_go(tx, queued.turn_id)
-            starts = await turns.claim_next(
-                tx, queued.conversation_id, self.now(), self.engine.worker_id
-            )
+            starts = await self._claim_next(tx, queued.conversation_id)
         if starts is not None:
             self.engine.start("turn", starts)
         if taken.files:
@@ -341,8 +353,6 @@ class TurnQueue:
         """Claim the next turn of a conversation and start it, if this process can answer there."""
         if platform not in self.engine.platforms:
             return
-        turn_id = await self.database.write(
-            turns.claim_next, conversation_id, self.now(), self.engine.worker_id
-        )
+        turn_id = await self.database.write(self._claim_next, conversation_id)
         if turn_id is not None:
             self.engine.start("turn", turn_id)

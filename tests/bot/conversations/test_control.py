@@ -13,6 +13,7 @@ from db import pauses, turns
 from db.database import Database
 from db.pauses import EVERYWHERE
 from db.tables import audit
+from db.tables import turns as turns_table
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.clock import FakeClock
 from tests.fakes.commands import command_runner
@@ -146,6 +147,31 @@ async def test_a_drained_process_finishes_its_work_and_keeps_new_messages(sqlite
     async with stage(sqlite_url, play, access=access) as it:
         assert (await it.outlet.replied()).final == "Later."
         assert not it.bot.draining.is_set()
+
+
+async def test_a_message_to_a_drained_process_has_not_begun_and_a_later_pause_holds_it(
+    sqlite_url: str,
+) -> None:
+    play = Play(main=[call("wait_here"), Reply(text="You passed."), Reply(text="Later.")])
+    access = AccessSettings(admins=("fake:root",))
+    other = Place(ROOM.platform, ROOM.workspace, "yard")
+    async with stage(sqlite_url, play, access=access) as it:
+        await it.say(ALICE, "Pass the gate.")
+        await it.gate.held(1)
+        await it.command(ADMIN, "/retinue drain")
+        await it.say(ALICE, "And now?", other)
+        await it.command(ADMIN, "/retinue pause all")
+        it.gate.opened.set()
+        await it.outlet.replied()
+        await it.bot.finished.wait()
+        async with it.bot.database.snapshot() as tx:
+            states = list(await tx.scalars(select(turns_table.c.status).order_by(turns_table.c.id)))
+    async with stage(sqlite_url, play, access=access) as it:
+        await it.command(ADMIN, "/retinue resume all")
+        reply = await it.outlet.replied()
+
+    assert states[-1] == "queued"
+    assert reply.final == "Later."
 
 
 async def test_what_admins_did_is_recorded_once_for_each_command(office: FakeOffice) -> None:
