@@ -396,11 +396,13 @@ async def test_nobody_stops_or_reaches_the_run_of_another_and_is_told_the_same_a
     assert await office.read(run) == run
 
 
-async def test_an_admin_stops_the_run_of_another_and_it_is_written_down(
+async def test_an_admin_messages_and_stops_the_run_of_another_and_it_is_written_down(
     office: FakeOffice, alice: Identity, bob: Identity
 ) -> None:
     run = await office.spawn(alice)
 
+    for sender in (caller(alice), caller(bob, role=Role.OPERATOR)):
+        await office.manager.send(run.id, "Hurry up", sender)
     await office.manager.stop(run.id, caller(bob, role=Role.OPERATOR))
 
     assert (await office.read(run)).status is RunStatus.CANCELLED
@@ -409,6 +411,7 @@ async def test_an_admin_stops_the_run_of_another_and_it_is_written_down(
         noted = [(row.user_id, row.action, row.owner_id, row.subject) for row in rows]
     assert noted == [
         (alice.key, "spawn", alice.key, run.id),
+        (bob.key, "send", alice.key, run.id),
         (bob.key, "stop", alice.key, run.id),
     ]
 
