@@ -136,7 +136,7 @@ class ModelSettings(Settings):
                 f"{self.provider!r}"
             )
         for choice in (*self.choices, *self.fallback_choices):
-            if not self.section(choice.provider).configured:
+            if not self.providers[choice.provider].configured:
                 needed = _NEEDED.get(choice.provider, "api_key")
                 raise ValueError(
                     f"{choice} needs `{self.setting(choice.provider)}.{needed}`, which is not set"
@@ -165,12 +165,12 @@ class ModelSettings(Settings):
     @property
     def main(self) -> ModelChoice:
         """The model of the main agent."""
-        return ModelChoice(self.chosen, self.section(self.chosen).main_model)
+        return ModelChoice(self.chosen, self.providers[self.chosen].main_model)
 
     @property
     def subagent(self) -> ModelChoice:
         """The default model of runs."""
-        section = self.section(self.chosen)
+        section = self.providers[self.chosen]
         return ModelChoice(self.chosen, section.subagent_model or section.main_model)
 
     @property
@@ -205,10 +205,6 @@ class ModelSettings(Settings):
         """The capabilities of all models."""
         vendors = {name: server.preset or name for name, server in self.servers.items()}
         return ModelCapabilities(self.capabilities, vendors)
-
-    def section(self, provider: str) -> ProviderSettings:
-        """Return the settings of a provider."""
-        return self.providers[provider]
 
     def choose(self, provider: str | None, model: str | None, default: ModelChoice) -> ModelChoice:
         """Return the allowed model that matches the provider and the model's name or family.
@@ -311,4 +307,4 @@ def open_provider(settings: ModelSettings, name: str) -> SdkModel | OfflineModel
     knows = partial(settings.abilities.of, name)
     if name in settings.servers:
         return openai_model(settings.servers[name], knows, name)
-    return PROVIDERS[name](settings.section(name), knows)
+    return PROVIDERS[name](settings.providers[name], knows)

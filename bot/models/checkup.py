@@ -36,7 +36,7 @@ async def look(settings: ModelSettings) -> list[Check]:
 async def _look(
     session: aiohttp.ClientSession, settings: ModelSettings, choice: ModelChoice
 ) -> Check:
-    section = settings.section(choice.provider)
+    section = settings.providers[choice.provider]
     if isinstance(section, BedrockSettings | VertexSettings) and (sentence := lacks(section)):
         return fails(f"{choice}: {sentence}")
     base, headers = section.endpoint

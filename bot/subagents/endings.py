@@ -184,7 +184,7 @@ class Endings:
             self.events.publish(
                 RunStatusChanged(old=RunStatus.QUEUED, new=RunStatus.ACCEPTED, **known)
             )
-            self.events.publish(admitted(run))
+            self.events.publish(RunAdmitted(run_id=run.id, mode=run.mode))
 
 
 def _columns(run: Run, outcome: Outcome, text: str) -> Json:
@@ -203,11 +203,6 @@ def _columns(run: Run, outcome: Outcome, text: str) -> Json:
         **{name: value for name, value in counts.items() if value is not None},
         **(run_columns(outcome.usage) if outcome.usage else {}),
     }
-
-
-def admitted(run: Run) -> RunAdmitted:
-    """Return the event for a run that got a slot."""
-    return RunAdmitted(run_id=run.id, mode=run.mode)
 
 
 async def wrap(run: Run, status: RunStatus, text: str) -> str:

@@ -10,13 +10,13 @@ from bot.agent.plain import plain
 from bot.agent.sanitizer import stored
 from bot.conversations.access import is_operator, own_scope
 from bot.errors import BadRequestError, LimitReachedError, NotAllowedError
-from bot.events import EventBus, RunSpawned
+from bot.events import EventBus, RunAdmitted, RunSpawned
 from bot.rights.effective import UNLIMITED_RIGHTS, Rights, RightsOf, unlimited
 from bot.spending.pools import Payer
 from bot.subagents import resuming
 from bot.subagents.active import ActiveRuns
 from bot.subagents.cards import Cards
-from bot.subagents.endings import Endings, admitted, wrap
+from bot.subagents.endings import Endings, wrap
 from bot.subagents.limits import Admission, SubagentSettings, decide
 from bot.subagents.planning import PlannedRun, RunPlanner, within_parent
 from bot.subagents.progress import InnerRuns
@@ -242,7 +242,7 @@ class SubagentManager:
             )
         )
         if run.status is RunStatus.ACCEPTED and run.mode == "async":
-            self.events.publish(admitted(run))
+            self.events.publish(RunAdmitted(run_id=run.id, mode=run.mode))
 
     # -- messages and stopping -------------------------------------------------------------------
 
