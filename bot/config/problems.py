@@ -15,6 +15,8 @@ from bot.values import Settings
 #: pydantic's kinds of error in plain words; pydantic supplies the values for `{…}`.
 _MUST = {
     "bool": "must be `true` or `false`",
+    "decimal": "must be a number, such as 2.50",
+    "decimal_max_places": "must have at most {decimal_places} digits behind the point",
     "dict": "must be a section with keys of its own below it",
     "enum": "must be one of {expected}",
     "finite": "must be a number",

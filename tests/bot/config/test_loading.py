@@ -244,6 +244,8 @@ def test_an_unknown_key_is_answered_with_the_one_that_was_meant(
         ("database: {url: 'sqlite:///:memory:'}", "write `sqlite:///` and the path of a file"),
         ("subagents: {default_timeout_minutes: 11}", "above max_timeout_minutes"),
         ("models: {provider: openai}", "models (line 1): openai/ needs `models.openai.api_key`"),
+        ("spending: {user: {day: {usd: lots}}}", "must be a number, such as 2.50"),
+        ("spending: {user: {day: {usd: 0.12345678}}}", "must have at most 6 digits behind the"),
         ("a: [${X}]", "line 1: it is not valid YAML"),
     ],
 )
