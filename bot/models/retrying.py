@@ -258,7 +258,9 @@ class Patience:
         Raises:
             ModelUnavailableError: The deadline passed before a slot was free.
         """
-        if on_wait is not None and self.gate.is_full(background=background):
+        if not self.gate.is_full(background=background):
+            return await self.gate.enter(background=background)
+        if on_wait is not None:
             on_wait(str(failures.crowded(self.provider)), math.inf)
         try:
             async with asyncio.timeout(max(0.0, until - self.now())):
