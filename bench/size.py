@@ -142,7 +142,9 @@ def _conversation(stage: Stage, number: int) -> Iterator[tuple[Table, Json]]:
         run: Json = {"id": run_id, "conversation_id": here, "number": number * RUNS + each + 1}
         run |= {"task": "Look it up.", "status": "completed", "result": "words " * 20}
         run |= {"token_budget": 1, "max_steps": 1, "timeout_ms": 1, "card_drawn": True}
-        yield subagent_runs, {**common, **run, "updated_at": now, "completed_at": now}
+        # As the clean-up has left it, which would otherwise be at work on all of them.
+        over = {"updated_at": now, "completed_at": now, "archived_at": now}
+        yield subagent_runs, {**common, **run, **over}
         yield from ((steps, _step(run_id, seq, now)) for seq in range(STEPS_PER_RUN))
 
 

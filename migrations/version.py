@@ -7,7 +7,7 @@ from pathlib import Path
 from db.settings import DatabaseSettings
 
 #: The newest migration.
-SCHEMA_VERSION = "2026112893"
+SCHEMA_VERSION = "2026112901"
 #: The first migration, which creates the schema of `OLDEST_RELEASE`.
 OLDEST_VERSION, OLDEST_RELEASE = "2026112201", "0.1.0"
 

@@ -112,6 +112,13 @@ subagent_runs = Table(
         sqlite_where=text("card_message_id <> '' AND card_drawn = 0"),
         postgresql_where=text("card_message_id <> '' AND NOT card_drawn"),
     ),
+    Index(
+        "ix_subagent_runs_ended",
+        "user_id",
+        "completed_at",
+        sqlite_where=text("completed_at IS NOT NULL"),
+        postgresql_where=text("completed_at IS NOT NULL"),
+    ),
     index_where("ix_subagent_runs_unarchived", "completed_at", "archived_at IS NULL"),
 )
 

@@ -9,6 +9,7 @@ from db.database import Database
 from db.memories import MEMORIES, Memory
 from db.todos import Todo
 from tests.fakes.clock import FakeClock
+from tests.fakes.plans import Statements
 from tests.fakes.stored import Stored
 
 HOUR = timedelta(hours=1)
@@ -67,3 +68,19 @@ async def test_what_is_over_does_not_concern_a_user(
 
     # The run of the delivered item is unfinished.
     assert await concerns(database, alice, here, clock) == {"active"}
+
+
+async def test_old_runs_of_a_user_are_not_read(
+    database: Database, database_url: str, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    here = await stored.conversation(alice)
+    recorded = Statements()
+
+    with recorded.recorded():
+        await concerns(database, alice, here, clock)
+
+    assert recorded.scans(database_url, ()) == []
+    # PostgreSQL decides by the number of rows, of which there are none.
+    if database.is_sqlite:
+        ((_, searches),) = recorded.searches(database_url, "subagent_runs").items()
+        assert any("user_id=? AND completed_at>?" in each for each in searches), searches
