@@ -39,6 +39,40 @@ class Load:
 Batch = Callable[[Load], Awaitable[float]]
 
 
+@dataclass(frozen=True, slots=True)
+class BatchProcess:
+    """A process that does batches of runs.
+
+    Attributes:
+        module: Its program.
+        process: The process.
+        server: The server that it asks.
+    """
+
+    module: str
+    process: asyncio.subprocess.Process
+    server: Server
+
+    async def __call__(self, load: Load) -> float:
+        """Do one batch, and return the milliseconds of CPU for each model call."""
+        taken, given, server = self.process.stdin, self.process.stdout, self.server
+        assert taken is not None
+        assert given is not None
+        if not load.seconds:
+            await server.hold()
+        taken.write(f"{load.count} {load.seconds}\n".encode())
+        reading = asyncio.ensure_future(given.readline())
+        if not load.seconds:
+            full = asyncio.ensure_future(server.full(load.count))
+            # A process that ends early makes none of its calls.
+            await asyncio.wait({reading, full}, return_when=asyncio.FIRST_COMPLETED)
+            full.cancel()
+            await server.go()
+        if not (line := await reading):
+            raise RuntimeError(f"{self.module} ended early; its reason stands above.")
+        return float(line)
+
+
 @contextmanager
 def written(sent: Json) -> Iterator[Path]:
     """Write the request that all kinds send to a file."""
@@ -51,7 +85,7 @@ def written(sent: Json) -> Iterator[Path]:
 @asynccontextmanager
 async def open_process(
     module: str, server: Server, sent: Path, *options: str, python: str = sys.executable
-) -> AsyncIterator[Batch]:
+) -> AsyncIterator[BatchProcess]:
     """Start a program of `bench.batches`.
 
     Args:
@@ -67,27 +101,9 @@ async def open_process(
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    taken, given = process.stdin, process.stdout
-    assert taken is not None
-    assert given is not None
-
-    async def batch(load: Load) -> float:
-        if not load.seconds:
-            await server.hold()
-        taken.write(f"{load.count} {load.seconds}\n".encode())
-        reading = asyncio.ensure_future(given.readline())
-        if not load.seconds:
-            full = asyncio.ensure_future(server.full(load.count))
-            # A process that ends early makes none of its calls.
-            await asyncio.wait({reading, full}, return_when=asyncio.FIRST_COMPLETED)
-            full.cancel()
-            await server.go()
-        if not (line := await reading):
-            raise RuntimeError(f"{module} ended early; its reason stands above.")
-        return float(line)
-
     try:
-        yield batch
+        yield BatchProcess(module, process, server)
     finally:
-        taken.close()
+        if process.stdin is not None:
+            process.stdin.close()
         await process.wait()

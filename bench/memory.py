@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import func, select
 
+from bench.beside import Load, open_process, written
 from bench.server import CALLS
 from bench.stage import RUNS_PER_PERSON, Server, Stage, open_server, open_stage
 from bench.table import Row, Scale
@@ -28,12 +29,14 @@ class Found:
     Attributes:
         completed: Runs that completed, were announced, and whose steps are all stored.
         kilobytes: Growth of the process per run, at its greatest.
+        bare: The same of a bare loop on the SDK, with the transport of the bot.
         seconds: From the moment all waited for their first answer to the last announcement.
     """
 
     runs: int
     completed: int
     kilobytes: float
+    bare: float
     seconds: float
 
 
@@ -47,7 +50,7 @@ async def rows(scale: Scale) -> list[Row]:
             f"{scale.latency_seconds * 1000:.0f} ms model latency",
             f"none lost, ≤ {REACH_KB} KB of memory each",
             f"{lost or 'none'} lost, {found.kilobytes:.0f} KB each, all done after "
-            f"{found.seconds:.1f} s",
+            f"{found.seconds:.1f} s; {found.bare:.0f} KB each in a bare loop that stores nothing",
             "langgraph 110 KB, nanobot 211 KB",
         )
     ]
@@ -60,15 +63,25 @@ async def measure(runs: int, latency_seconds: float) -> Found:
         await _do(stage, server, min(runs, WARM_UP))
         await server.latency(latency_seconds)
         gc.collect()
-        before = _resident()
-        async with _peak() as peak:
+        async with _grown() as grown:
             seconds = await _do(stage, server, runs)
         return Found(
             runs=runs,
             completed=await _completed(stage) - min(runs, WARM_UP),
-            kilobytes=(peak[0] - before) / runs / 1000,
+            kilobytes=grown[0] / runs / 1000,
+            bare=await _bare(server, runs) / runs / 1000,
             seconds=seconds,
         )
+
+
+async def _bare(server: Server, runs: int) -> int:
+    """Return the bytes by which a bare loop grows that does as many runs."""
+    with written(await server.newest()) as sent:
+        async with open_process("bench.floor", server, sent, "--aiohttp") as bare:
+            await bare(Load(WARM_UP, 1))
+            async with _grown(bare.process.pid) as grown:
+                await bare(Load(runs, 1))
+            return grown[0]
 
 
 async def _do(stage: Stage, server: Server, count: int) -> float:
@@ -95,23 +108,23 @@ async def _completed(stage: Stage) -> int:
 
 
 @asynccontextmanager
-async def _peak() -> AsyncIterator[list[int]]:
-    """Give the greatest memory in bytes, up to date when the block ends."""
-    greatest = [_resident()]
+async def _grown(pid: int | str = "self") -> AsyncIterator[list[int]]:
+    """Give the bytes by which a process grew at most, up to date when the block ends."""
+    before, greatest = _resident(pid), [0]
 
     async def look() -> None:
         while True:
-            greatest[0] = max(greatest[0], _resident())
+            greatest[0] = max(greatest[0], _resident(pid) - before)
             await asyncio.sleep(LOOK_SECONDS)
 
     async with asyncio.TaskGroup() as group:
         looking = group.create_task(look())
         yield greatest
         looking.cancel()
-    greatest[0] = max(greatest[0], _resident())
+    greatest[0] = max(greatest[0], _resident(pid) - before)
 
 
-def _resident() -> int:
-    """Return the bytes of this process that are in memory."""
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+def _resident(pid: int | str) -> int:
+    """Return the bytes of a process that are in memory."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
