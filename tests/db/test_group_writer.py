@@ -98,6 +98,21 @@ async def test_all_of_a_group_fail_while_the_database_is_unreachable(
     assert await stored(database) == {"eve"}
 
 
+async def test_a_caller_that_is_cancelled_takes_nothing_from_the_others(
+    writer: GroupWriter[str, int], database: WatchedDatabase
+) -> None:
+    hold = database.hold_next(when="answer")
+    async with asyncio.TaskGroup() as group:
+        ann, bob = (group.create_task(writer.write(name)) for name in ("ann", "bob"))
+        await hold.reached.wait()
+        ann.cancel()
+        hold.released.set()
+
+    assert ann.cancelled()
+    assert bob.result() == 3
+    assert await stored(database) == {"ann", "bob"}
+
+
 async def test_an_item_that_waits_for_others_is_given_up_when_the_writer_ends(
     database: WatchedDatabase,
 ) -> None:
