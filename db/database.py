@@ -7,18 +7,19 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from sqlalchemy import event, text
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.errors import DatabaseBusyError, DatabaseUnreachableError
-from db import sqlite
+from db import postgresql, sqlite
 from db.settings import DatabaseSettings
 from db.trouble import (
     BUSY,
@@ -28,7 +29,6 @@ from db.trouble import (
     is_read_only,
     reason_of,
 )
-from db.types import to_json
 
 __all__ = [
     "ADMISSION_LOCK",
@@ -55,15 +55,14 @@ Observed = Callable[[str, float, bool], None]
 
 BUSY_TIMEOUT_SECONDS = 5
 ASK_AGAIN_SECONDS = 0.01
-#: PostgreSQL ends a transaction that is idle for this long, and so releases the locks of a frozen
-#: process.
-IDLE_SECONDS = 10
 ADMISSION_LOCK = 0x5EC1_0E01
 #: Shared by transactions that begin work, exclusive for those that pause: a pause is committed
 #: after all work that did not see it has begun.
 PAUSE_LOCK = 0x5EC1_0E06
 #: Longest wait for the lock under which runs are admitted.
 ADMISSION_WAIT_SECONDS = 3.0
+#: Longest wait for a connection to PostgreSQL, in which none became free.
+FREE_CONNECTION_SECONDS = 5.0
 #: Timeout of a heartbeat.
 HEARTBEAT_SECONDS = 5
 
@@ -93,6 +92,8 @@ class Database:
         self._log = (
             sqlite.WriteAheadLog(Path(writer.url.database or "")) if self.is_sqlite else None
         )
+        #: When a connection to PostgreSQL became free last.
+        self._freed_at = -inf
         self._one_admission = asyncio.Lock()
         self._waiting: set[asyncio.Timeout] = set()
         self.observed: Observed = lambda *_: None
@@ -127,9 +128,10 @@ class Database:
                 engines = [sqlite.open_engine(path, writes=writes) for writes in (True, False)]
                 opened = cls(*engines)
             else:
-                pool = _on_server(url, connections=settings.pool_size)
-                reserved = _on_server(url, connections=1, seconds=HEARTBEAT_SECONDS)
-                listener = _on_server(url, connections=1)
+                connect = partial(postgresql.open_engine, url, wait_seconds=FREE_CONNECTION_SECONDS)
+                pool = connect(connections=settings.pool_size)
+                reserved = connect(connections=1, seconds=HEARTBEAT_SECONDS)
+                listener = connect(connections=1)
                 engines = [pool, reserved, listener]
                 opened = cls(pool, pool, reserved, listener)
             for engine in engines:
@@ -146,7 +148,7 @@ class Database:
                 only after the commit.
         """
         if self._log is None:
-            return self._connected(self._writer.begin())
+            return self._connected(self._queued(self._writer.begin))
         return self._connected(self._begin_on_file(self._log))
 
     def heartbeat(self) -> AbstractAsyncContextManager[Transaction]:
@@ -231,6 +233,22 @@ class Database:
             self.outages.stored()
 
     @asynccontextmanager
+    async def _queued(
+        self, opening: Callable[[], AbstractAsyncContextManager[Transaction]]
+    ) -> AsyncIterator[Transaction]:
+        """Open a connection to PostgreSQL; wait while others become free: the queue moves."""
+        async with AsyncExitStack() as stack:
+            while True:
+                try:
+                    connection = await stack.enter_async_context(opening())
+                    break
+                except PoolTimeout:
+                    if time.monotonic() - self._freed_at > FREE_CONNECTION_SECONDS:
+                        raise
+            yield connection
+        self._freed_at = time.monotonic()
+
+    @asynccontextmanager
     async def _begin_on_file(self, log: sqlite.WriteAheadLog) -> AsyncIterator[Transaction]:
         """Begin on SQLite; while another process writes, poll without blocking the event loop."""
         loop = asyncio.get_running_loop()
@@ -258,7 +276,8 @@ class Database:
         Raises:
             DatabaseUnreachableError: The database is unreachable.
         """
-        async with self._connected(self._reader.connect(), reads=True) as connection:
+        reader = self._reader.connect() if self.is_sqlite else self._queued(self._reader.connect)
+        async with self._connected(reader, reads=True) as connection:
             if not self.is_sqlite:
                 await connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -355,42 +374,6 @@ _LOCK_ADMISSION = text(
     "SELECT set_config('lock_timeout', :left, true), pg_advisory_xact_lock(:admission), "
     "pg_advisory_xact_lock_shared(:pause)"
 )
-
-
-def _on_server(url: URL, *, connections: int, seconds: float = 30) -> AsyncEngine:
-    """Return a pool of connections to PostgreSQL.
-
-    Args:
-        url: The URL of the database.
-        connections: Most connections that are open at once.
-        seconds: Timeout of a statement.
-    """
-    engine = create_async_engine(
-        url.set(drivername="postgresql+asyncpg"),
-        pool_size=connections,
-        max_overflow=0,
-        pool_timeout=5,
-        pool_pre_ping=True,
-        hide_parameters=True,
-        connect_args={"timeout": 5, "command_timeout": seconds},
-        json_serializer=to_json,
-    )
-    limit = f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'"
-
-    @event.listens_for(engine.sync_engine, "connect")
-    def _end_idle_transactions(connection: DBAPIConnection, _: object) -> None:
-        cursor = connection.cursor()
-        cursor.execute(limit)
-        cursor.close()
-        connection.commit()
-
-    @event.listens_for(engine.sync_engine, "handle_error")
-    def _leave_standby(context: ExceptionContext) -> None:
-        # After a failover the server of an open connection may have become a standby.
-        if is_read_only(context.original_exception):
-            context.is_disconnect = True
-
-    return engine
 
 
 def create_file(path: Path) -> None:

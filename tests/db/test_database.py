@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError, StatementError
 from bot.errors import DatabaseBusyError, DatabaseUnreachableError
 from bot.values import Identity
 from db import database as database_module
-from db import trouble
+from db import postgresql, trouble
 from db.database import Database, DatabaseSettings, Transaction, is_connection_trouble, patiently
 from db.tables import seen_events, users
 from tests.fakes.clock import FakeClock
@@ -155,6 +155,25 @@ async def test_many_more_transactions_than_connections_all_get_their_turn(
 
         async with database.snapshot() as tx:
             assert await tx.scalar(select(users.c.run_counter)) == 20
+
+
+async def test_nobody_in_a_queue_that_moves_is_told_that_there_is_no_connection(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "FREE_CONNECTION_SECONDS", 0.1)
+    async with Database.open(DatabaseSettings(url=postgres_url, pool_size=1)) as database:
+
+        async def work() -> None:
+            async with database.transaction() as tx:
+                await tx.execute(text("SELECT pg_sleep(0.03)"))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(12):
+                group.create_task(work())
+
+        async with database.transaction():
+            with pytest.raises(DatabaseUnreachableError):
+                await work()
 
 
 async def test_times_come_back_aware_in_utc_and_naive_ones_are_refused(
@@ -334,7 +353,7 @@ async def test_what_a_frozen_process_holds_is_free_again_after_a_while(
             taken.set()
 
     async with Database.open(settings) as others:
-        monkeypatch.setattr(database_module, "IDLE_SECONDS", 1)
+        monkeypatch.setattr(postgresql, "IDLE_SECONDS", 1)
         async with Database.open(settings) as frozen:
             with pytest.raises(DatabaseUnreachableError):
                 await freeze(frozen, others)

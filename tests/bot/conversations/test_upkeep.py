@@ -18,7 +18,8 @@ from bot.subagents.wording import Outcome
 from bot.values import File, Identity
 from db import audit, conversations, todos, workers
 from db import files as stored_files
-from db.database import IDLE_SECONDS, LONGEST_PAUSE_SECONDS, Database
+from db.database import LONGEST_PAUSE_SECONDS, Database
+from db.postgresql import IDLE_SECONDS
 from db.runs import Run
 from db.tables import files as table
 from db.tables import messages, schedules
