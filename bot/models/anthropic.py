@@ -1,18 +1,30 @@
 """Claude, through the Anthropic SDK."""
 
+import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bot.agent.documents import arguments_in
 from bot.agent.messages import Usage, estimate_tokens
 from bot.models.anthropic_client import NAME, AnthropicSettings, open_sdk
-from bot.models.anthropic_codec import CLAUDE, answer_from, body_for, text_of, usage_of
+from bot.models.anthropic_codec import (
+    CLAUDE,
+    THOUGHTS,
+    answer_from,
+    body_for,
+    text_of,
+    usage_of,
+)
 from bot.models.base import ModelRequest
 from bot.models.capabilities import Knows
 from bot.models.client import MALFORMED, Lazy, SdkModel, estimated_input
 from bot.values import Json
 
 LONGEST_THOUGHT = 200
+#: More than Claude writes: of its thoughts, all of which are billed, only a summary is streamed.
+THOUGHT_TOKENS_PER_SECOND = 100
 
 
 def anthropic_model(settings: AnthropicSettings, knows: Knows = CLAUDE) -> SdkModel:
@@ -34,11 +46,15 @@ class StreamedMessage:
     Attributes:
         complete: Whether the last event has arrived.
         document: The message so far, in the format of a response without streaming.
+        monotonic: A clock, in seconds.
     """
 
     complete: bool = False
     document: Json = field(default_factory=lambda: {"content": [], "usage": {}})
+    monotonic: Callable[[], float] = time.monotonic
     _begun: bool = False
+    _thinking_since: float | None = None
+    _thought_seconds: float = 0.0
     _inputs: dict[int, str] = field(default_factory=dict)
 
     def usage(self, request: ModelRequest) -> Usage | None:
@@ -50,8 +66,14 @@ class StreamedMessage:
             return None
         blocks = self.document["content"]
         counted = usage_of(self.document["usage"], blocks, partial(estimated_input, request))
+        if self.complete:
+            return counted
         written = estimate_tokens(f"{blocks}{''.join(self._inputs.values())}")
-        return counted if self.complete else replace(counted, output=max(counted.output, written))
+        seconds = self._thought_seconds
+        if self._thinking_since is not None:
+            seconds += self.monotonic() - self._thinking_since
+        written += math.ceil(seconds * THOUGHT_TOKENS_PER_SECOND)
+        return replace(counted, output=max(counted.output, min(written, request.max_tokens)))
 
     @property
     def shown(self) -> str:
@@ -82,7 +104,12 @@ class StreamedMessage:
                     self._grow(event["index"], event["delta"])
                 case "content_block_start":
                     blocks.append(event["content_block"])
+                    if event["content_block"]["type"] in THOUGHTS:
+                        self._thinking_since = self.monotonic()
                 case "content_block_stop":
+                    if self._thinking_since is not None:
+                        self._thought_seconds += self.monotonic() - self._thinking_since
+                        self._thinking_since = None
                     if raw := self._inputs.pop(event["index"], ""):
                         arguments = arguments_in(raw)
                         blocks[event["index"]]["input"] = raw if arguments is None else arguments

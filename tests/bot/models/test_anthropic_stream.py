@@ -1,6 +1,7 @@
 """A streamed message, put together from its events."""
 
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 from pydantic import TypeAdapter
@@ -111,3 +112,34 @@ def test_a_message_is_complete_with_its_last_event_only() -> None:
 def test_an_event_that_does_not_fit_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="content_block_delta"):
         arriving(grown(7, type="text_delta", text="Hello."))
+
+
+def test_thoughts_of_a_cancelled_message_are_charged_by_their_time() -> None:
+    """Their summary is shorter than what is billed."""
+    now = [100.0]
+    message = StreamedMessage(monotonic=lambda: now[0])
+    request = replace(REQUEST, max_tokens=5_000)
+
+    def output() -> int:
+        usage = message.usage(request)
+        assert usage is not None
+        return usage.output
+
+    message.take(event(START))
+    now[0] += 60
+    assert output() == 1, "nothing is charged for the wait before it begins"
+    for document in thinking("Hm."):
+        message.take(event(document))
+    now[0] += 20
+    thinking_still = output()
+    message.take(event({"type": "content_block_stop", "index": 0}))
+    message.take(event(opened(1, type="text", text="")))
+    now[0] += 60
+
+    assert 2_000 < thinking_still < 2_100
+    assert 2_000 < output() < 2_100
+    message = StreamedMessage(monotonic=lambda: now[0])
+    for document in (START, *thinking("Hm.")):
+        message.take(event(document))
+    now[0] += 600
+    assert output() == request.max_tokens, "no more than it may write"
