@@ -5,9 +5,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import anthropic
 import openai
@@ -17,12 +19,13 @@ from hypothesis import strategies as st
 
 from bot.agent.messages import UserMessage
 from bot.errors import ModelError
+from bot.models import anthropic_codec, openai_codec
 from bot.models.anthropic import StreamedMessage, anthropic_model
 from bot.models.anthropic_client import AnthropicSettings
 from bot.models.base import ModelRequest, ToolDescription
 from bot.models.client import SdkModel
 from bot.models.openai import OpenAISettings, StreamedCompletion, openai_model
-from bot.models.wire import StreamedError, events_in
+from bot.models.wire import StreamedError, events_in, written
 from bot.values import Json
 from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.model_server import KEY, Call, ModelServer, Reply, in_order
@@ -160,19 +163,62 @@ def kept(headers: dict[str, str]) -> dict[str, str]:
 
 
 def test_only_public_names_of_the_sdks_are_used() -> None:
-    folder = Path(__file__).parents[3] / "bot/models"
-    adapters = ("client.py", "anthropic.py", "anthropic_client.py", "openai.py")
+    root = Path(__file__).parents[3]
+    adapters = [*root.glob("bot/models/*.py"), *root.glob("skills/web/search/*.py")]
     private = [
         f"{file.name}:{node.lineno}: {ast.unparse(node)}"
-        for file in map(folder.joinpath, adapters)
+        for file in adapters
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute)
-        and node.attr.startswith("_")
-        and not node.attr.startswith("__")
-        and not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"})
+        if names_private(node)
     ]
 
+    assert len(adapters) > 10
     assert private == []
+
+
+def names_private(node: ast.AST) -> TypeGuard[ast.expr | ast.stmt]:
+    """Return True for a private name of another object or package."""
+    names: list[str] = []
+    match node:
+        case ast.Attribute(ast.Name("self" | "cls" | "models")):
+            pass
+        case ast.Attribute(attr=name):
+            names = [name]
+        case ast.ImportFrom(module=str(module)):
+            names = [*module.split("."), *(each.name for each in node.names)]
+        case ast.Import():
+            names = [part for each in node.names for part in each.name.split(".")]
+        case ast.Call(ast.Name("getattr"), [_, ast.Constant(str(name)), *_]):
+            names = [name]
+    return any(name.startswith("_") and not name.startswith("__") for name in names)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "client._client.close()",
+        "from anthropic._models import BaseModel",
+        "from anthropic import _utils",
+        "import openai._models",
+        "getattr(client, '_client', None)",
+    ],
+)
+def test_a_private_name_is_found_however_it_is_used(statement: str) -> None:
+    assert any(map(names_private, ast.walk(ast.parse(statement))))
+
+
+@pytest.mark.parametrize(
+    "body_for", [anthropic_codec.body_for, partial(openai_codec.body_for, official=True)]
+)
+def test_tools_are_written_as_json_once_for_all_requests(
+    body_for: Callable[[ModelRequest], Json],
+) -> None:
+    first, second = (
+        body_for(replace(REQUEST, prompt=prompt, tools=(TOOL,)))["tools"] for prompt in ("A", "B")
+    )
+
+    assert written({"tools": first}) == written({"tools": list(first)})
+    assert first.json is second.json
 
 
 # -- the reader of events --------------------------------------------------------------------------
