@@ -11,7 +11,15 @@ import pytest
 from bot import loop_watch
 from bot.config.model import Config
 from bot.console import finish
-from bot.loop_watch import WINDOW_SECONDS, LoopBlock, LoopWatch, WatchedLoop, longest_block, started
+from bot.loop_watch import (
+    WINDOW_SECONDS,
+    LoopBlock,
+    LoopWatch,
+    Result,
+    WatchedLoop,
+    longest_block,
+    started,
+)
 
 
 class Seconds:
@@ -34,7 +42,7 @@ def watch(clock: Seconds) -> LoopWatch:
     return LoopWatch(clock)
 
 
-def run_on(watch: LoopWatch, work: Coroutine[Any, Any, LoopBlock | None]) -> LoopBlock | None:
+def run_on(watch: LoopWatch, work: Coroutine[Any, Any, Result]) -> Result:
     with asyncio.Runner(loop_factory=lambda: WatchedLoop(watch)) as runner:
         return runner.run(work)
 
@@ -83,6 +91,26 @@ def test_the_longest_block_is_measured_and_named(
     assert longest.where.startswith("bot.reckoning.reckon, line 2, called threading.")
     [warning] = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert "blocked for 300 ms in bot.reckoning.reckon" in warning.getMessage()
+
+
+@pytest.mark.parametrize(("seconds", "warned"), [(0.049, False), (0.051, True)])
+def test_a_block_of_more_than_50_ms_is_logged_as_a_warning(
+    watch: LoopWatch,
+    clock: Seconds,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    seconds: float,
+    warned: bool,
+) -> None:
+    async def work() -> None:
+        started()
+        clock.now += seconds
+        await turned()
+
+    run_on(watch, work())
+
+    warnings = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert bool(warnings) == warned
 
 
 def test_time_in_which_the_loop_waits_is_no_block() -> None:

@@ -87,6 +87,25 @@ async def test_drained_by_an_operator_it_finishes_its_answer_and_ends_with_0(
     assert "goes on with the next start" not in "".join(bot.log)
 
 
+async def test_it_measures_how_long_its_event_loop_is_blocked(
+    fake: FakeDiscord, tmp_path: Path
+) -> None:
+    root = fake.add_user("root")
+    new_room(fake)
+    access = {"access": {"admins": [f"discord:{root.id}"]}}
+
+    async with serving(fake, tmp_path, sections=access) as bot:
+        await bot.wrote("Connected to Discord as")
+        await fake.say(root, fake.dm(root), "!health")
+        await fake.until(
+            lambda: any(
+                "Event loop: blocked for" in m.text() for m in fake.messages(fake.dm(root))
+            ),
+            "the longest block",
+            seconds=20,
+        )
+
+
 async def test_a_second_signal_ends_it_at_once(fake: FakeDiscord, tmp_path: Path) -> None:
     channel, alice = new_room(fake)
 
