@@ -229,7 +229,8 @@ def without_keys(text: str) -> str:
 
 def masked(value: Any) -> Any:
     """Return a document of texts, lists and mappings with the secrets in its texts masked."""
-    # One search for all texts; no format contains a control character, nor begins or ends by one.
+    # One search for all texts. No key contains the character between them or depends on it; the
+    # password of an address may contain it, which costs a search of each text, and nothing else.
     whole = "\0".join(_texts(value))
     return value if without_secrets(whole) == whole else _masked(value)
 

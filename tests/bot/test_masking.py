@@ -218,6 +218,17 @@ def test_a_key_with_few_digits_or_with_another_format_inside_is_masked_whole(key
     assert without_keys(key) == MASK
 
 
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_key_between_other_texts_of_a_document_is_masked(name: str) -> None:
+    key = drawn(name, 0)
+    alone = without_secrets(key)
+
+    document = masked({"parts": ["sk-", key, [key, "0123456789abcdef"]]})
+
+    assert alone != key
+    assert document == {"parts": ["sk-", alone, [alone, "0123456789abcdef"]]}
+
+
 def test_no_format_has_shorter_keys_than_are_searched_for() -> None:
     # The parser of the standard library knows the least length; its module has no public name.
     least = min(_parser.parse(each.core.pattern).getwidth()[0] for each in FORMATS)
