@@ -23,6 +23,7 @@ from bot.subagents.active import ActiveRun, ActiveRuns, Restarts, RunAccount
 from bot.subagents.asking import OwnerQuestions
 from bot.subagents.cards import Cards
 from bot.subagents.limits import SubagentSettings
+from bot.subagents.requests import RIGHTS
 from bot.subagents.run_factory import RunFactory
 from bot.subagents.runner import LOST_AFTER_SECONDS, MAX_CRASHES, OUR_FAULT, Runner
 from bot.subagents.summaries import Summaries
@@ -308,22 +309,28 @@ async def test_the_rights_of_the_spawn_count_until_the_end_and_what_is_taken_awa
     setup: RunnerSetup, alice: Identity
 ) -> None:
     at_spawn = without("the role then", "shell", 20_000)
-    run = await setup.run(alice)
+    run = await setup.run(alice, metadata={RIGHTS: at_spawn.as_json})
     now = [Rights()]
 
     async def rights_of(_: Identity, __: Place) -> Rights:
         return now[0]
 
-    factory = replace(setup.runner(ScriptedModel()).factory, rights=rights_of)
-    account, clock = RunAccount(Progress(), TokenBudget(50_000)), WorkClock(500)
-    widened = await factory._rights(at_spawn, run, alice, account, clock)
-    budget = account.budget.total
+    runner = setup.runner(ScriptedModel())
+    factory = replace(runner.factory, rights=rights_of)
+    async with asyncio.TaskGroup() as group:
+        active = ActiveRun(group.create_task(asyncio.sleep(0)), clocks=(WorkClock(500),))
+    questions = runner.ask_owner(run, alice, active)
+    caller = factory.agent(run, alice, active, questions, Progress()).context.caller
+    assert active.account is not None
+    budgets = [active.account.budget.total]
+    widened = await caller.rights()
+    budgets.append(active.account.budget.total)
     now[0] = without("the role now", "web_fetch", 9_000)
-    narrowed = await factory._rights(at_spawn, run, alice, account, clock)
+    narrowed = await caller.rights()
+    budgets.append(active.account.budget.total)
 
     assert "the role then" in widened.refusal("tools", "shell")
     assert not widened.refusal("tools", "web_fetch")
-    assert budget == 20_000
     assert "the role then" in narrowed.refusal("tools", "shell")
     assert "the role now" in narrowed.refusal("tools", "web_fetch")
-    assert account.budget.total == 9_000
+    assert budgets == [50_000, 20_000, 9_000]
