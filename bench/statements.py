@@ -80,7 +80,7 @@ async def measure(scale: Scale, name: str, database_url: str) -> list[Row]:
         Row(f"{what}, duties included, {name}", reach, f"{each.statements / scale.counted:.1f}")
         for what, reach, each in (
             (f"{run}, {scale.counted} at once", "≤ 18", together),
-            (f"{run}, one after another", "report", alone),
+            (f"{run}, one after another", "≤ 18", alone),
             (message, "≤ 20", of_messages),
         )
     ]

@@ -151,7 +151,7 @@ class Engine:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            # A user's turn never waits for other work.
+            # Turns are not gathered: a user waits for each.
             if self._due == {"run"} and loop.time() - taken_at < BUSY_SECONDS:
                 await asyncio.sleep(GATHER_SECONDS)
             due, self._due = self._due, set()
