@@ -125,7 +125,7 @@ async def count(tx: Transaction, work_id: str) -> int:
 #: gathered for `GATHER_SECONDS` and stored together.
 BUSY_STEPS = 16
 BUSY_SECONDS = 0.4
-GATHER_SECONDS = 0.02
+GATHER_SECONDS = 0.05
 #: Shortest time between two heartbeats that are stored along with steps.
 HEARTBEAT_SECONDS = 2.0
 
