@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
@@ -32,6 +33,7 @@ class GroupWriter(Generic[Item, Result]):
         store: Writes items and returns a result for each.
         patience_seconds: The time of retries while the database is unreachable, see `patiently`.
         gather_seconds: Returns the time to wait for more items before the next transaction.
+        urgent: Returns True for an item that is written without such a wait.
     """
 
     database: Database
@@ -39,7 +41,9 @@ class GroupWriter(Generic[Item, Result]):
     name: str
     store: Callable[[Transaction, Sequence[Item]], Awaitable[Sequence[Result]]]
     patience_seconds: float | None = None
-    gather_seconds: Callable[[Sequence[Item]], float] = lambda _: 0.0
+    gather_seconds: Callable[[], float] = lambda: 0.0
+    urgent: Callable[[Item], bool] = lambda _: False
+    _hurry: asyncio.Event = field(default_factory=asyncio.Event)
     _waiting: "list[tuple[Item, asyncio.Future[Result]]]" = field(default_factory=list)
     _writing: bool = False
 
@@ -47,6 +51,8 @@ class GroupWriter(Generic[Item, Result]):
         """Return the result of an item once it is committed."""
         written: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, written))
+        if self.urgent(item):
+            self._hurry.set()
         if not self._writing:
             self._writing = True
             self.tasks.start(self._write_all(), name=self.name, fresh_context=True)
@@ -55,9 +61,10 @@ class GroupWriter(Generic[Item, Result]):
     async def _write_all(self) -> None:
         try:
             while self._waiting:
-                seconds = self.gather_seconds([item for item, _ in self._waiting])
-                if seconds:
-                    await asyncio.sleep(seconds)
+                if (seconds := self.gather_seconds()) and not self._hurry.is_set():
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(seconds):
+                            await self._hurry.wait()
                 await self._write_group()
         finally:
             self._writing = False
@@ -107,6 +114,7 @@ class GroupWriter(Generic[Item, Result]):
     def _move_to(self, group: "list[tuple[Item, asyncio.Future[Result]]]") -> None:
         group += self._waiting
         self._waiting.clear()
+        self._hurry.clear()
 
     async def _write_alone(self, item: Item, written: "asyncio.Future[Result]") -> None:
         async def write() -> Result:

@@ -159,6 +159,8 @@ class StepWriter:
             name="step writer",
             store=self._store,
             gather_seconds=self._gather_seconds,
+            # Neither a user's turn nor the end of a run waits for more steps.
+            urgent=lambda step: step.table == "turns" or not step.reserved_tokens,
         )
 
     async def write(self, step: Step) -> None:
@@ -180,11 +182,10 @@ class StepWriter:
             raise FencedError("this work has been taken over")
         self.stored(step.work_id)
 
-    def _gather_seconds(self, waiting: Sequence[Step]) -> float:
+    def _gather_seconds(self) -> float:
         lately = self._lately
         busy = len(lately) == BUSY_STEPS and lately[-1] - lately[0] < BUSY_SECONDS
-        # A user's turn never waits for more steps.
-        return GATHER_SECONDS if busy and all(step.table == "runs" for step in waiting) else 0.0
+        return GATHER_SECONDS if busy else 0.0
 
     async def _store(self, tx: Transaction, batch: Sequence[Step]) -> list[bool]:
         """Store steps; return for each if its attempt has the work."""

@@ -90,7 +90,7 @@ class Announcements:
             patience_seconds=inf,
         )
 
-    def _gather_seconds(self, _: object) -> float:
+    def _gather_seconds(self) -> float:
         before, self._claimed_at = self._claimed_at, asyncio.get_running_loop().time()
         return GATHER_SECONDS if self._claimed_at - before < BUSY_SECONDS else 0.0
 

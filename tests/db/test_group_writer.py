@@ -118,7 +118,7 @@ async def test_an_item_that_waits_for_others_is_given_up_when_the_writer_ends(
 ) -> None:
     gathering = asyncio.Event()
 
-    def gather(_: Sequence[str]) -> float:
+    def gather() -> float:
         gathering.set()
         return 1_000
 
@@ -136,3 +136,23 @@ async def test_an_item_that_waits_for_others_is_given_up_when_the_writer_ends(
     given_up = ann.cancelled()
     ann.cancel()
     assert given_up
+
+
+async def test_an_urgent_item_takes_those_that_wait_for_others_with_it(
+    writer: GroupWriter[str, int], database: WatchedDatabase
+) -> None:
+    gathering = asyncio.Event()
+
+    def gather() -> float:
+        gathering.set()
+        return 1_000
+
+    writer.gather_seconds, writer.urgent = gather, lambda name: name == "bob"
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        ann = group.create_task(writer.write("ann"))
+        await gathering.wait()
+        assert not ann.done()
+        await writer.write("bob")
+
+    assert ann.result() == 3
+    assert await stored(database) == {"ann", "bob"}

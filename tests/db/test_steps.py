@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 import pytest
@@ -143,6 +144,23 @@ async def test_a_hundred_steps_at_once_need_few_transactions_and_keep_their_orde
     assert database.transactions <= 3
     for run in works:
         assert await texts(database, run) == [f"step {seq}" for seq in range(10)]
+
+
+async def test_the_last_step_of_a_run_does_not_wait_for_more(
+    writer: StepWriter, run: Run, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "BUSY_SECONDS", inf)
+    monkeypatch.setattr(steps, "GATHER_SECONDS", 1_000)
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        for seq in range(steps.BUSY_STEPS):
+            await writer.write(step(run, seq))
+        waits = group.create_task(writer.write(step(run, steps.BUSY_STEPS, reserved_tokens=9)))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not waits.done()
+        await writer.write(step(run, steps.BUSY_STEPS + 1))
+
+    assert len(await texts(database, run)) == steps.BUSY_STEPS + 2
 
 
 async def test_a_stale_attempts_step_is_refused_and_the_others_of_its_batch_are_stored(
