@@ -8,7 +8,7 @@ from bench import cpu, idle, memory, statements, takeover, times, upkeep, worker
 from bench.__main__ import chosen_parts
 from bench.beside import Load
 from bench.parts import PARTS
-from bench.stage import open_server
+from bench.stage import open_server, open_stage
 from bench.table import Row, Scale, rendered
 
 TINY = Scale(
@@ -50,6 +50,16 @@ async def test_runs_and_the_floor_are_measured_in_turn_and_compared_by_their_med
     assert all(cost > 0 for cost in (*together.floor, *together.ours, *spread.ours))
     assert cpu.ratios_of([3.0, 4.0], [1.5, 4.0]) == [2.0, 1.0]
     assert cpu.spread_of([3.0, 1.0, 1.5]) == "1.50 (1.00 to 3.00, 3 times)"
+
+
+async def test_runs_send_the_tools_that_a_users_runs_have() -> None:
+    async with open_server() as server, open_stage(server, people=1) as stage:
+        await stage.spawn()
+        await stage.all_announced()
+        sent = {tool["name"] for tool in (await server.newest())["tools"]}
+
+    assert {"look_up", "shell", "file_edit", "web_search", "todo_write", "note_read"} < sent
+    assert len(sent) >= 22
 
 
 def test_several_parts_are_named_with_commas_or_one_by_one() -> None:
