@@ -1,7 +1,9 @@
 """Counts the SQL statements of a run and of a message, on an idle bot."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, event
 
@@ -14,19 +16,33 @@ from bench.times import say
 WARM_UP = 5
 
 
+@dataclass(slots=True)
 class Counter:
-    """Counts statements, transactions' begins among them, of the bot and of its engine."""
+    """Counts statements, begins of transactions among them.
 
-    def __init__(self) -> None:
-        self.statements = 0
+    Attributes:
+        statements: All of them.
+        duties: Those of the regular duties.
+    """
+
+    statements: int = 0
+    duties: int = 0
 
     def count(self, *_: object) -> None:
         """Count one."""
         self.statements += 1
+        task = asyncio.current_task()
+        self.duties += task is not None and task.get_name().startswith("upkeep")
 
     def count_begin(self, connection: Connection) -> None:
         """Count the begin of a transaction of the bot."""
-        self.statements += connection.dialect.is_async
+        if connection.dialect.is_async:
+            self.count()
+
+    def each(self, count: int) -> str:
+        """Return the statements for each of so many pieces of work."""
+        own = self.statements - self.duties
+        return f"{own / count:.1f}, with the regular duties {self.statements / count:.1f}"
 
 
 @contextmanager
@@ -64,6 +80,8 @@ async def measure(scale: Scale, name: str, database_url: str) -> list[Row]:
         await server.go()
         await stage.all_announced()
         await say(stage, WARM_UP)
+        last = len(stage.callers) - 1
+        await say(stage, WARM_UP, last)
         with counting() as together:
             await stage.spawn_held(server, scale.counted)
             await server.go()
@@ -73,14 +91,17 @@ async def measure(scale: Scale, name: str, database_url: str) -> list[Row]:
                 await stage.spawn()
                 await stage.all_announced()
         with counting() as of_messages:
+            await say(stage, scale.counted, last)
+        with counting() as beside_runs:
             await say(stage, scale.counted)
     run = f"SQL statements of a run of {CALLS} calls"
     message = "SQL statements of a message that the main agent answers"
     return [
-        Row(f"{what}, duties included, {name}", reach, f"{each.statements / scale.counted:.1f}")
+        Row(f"{what}, {name}", reach, each.each(scale.counted))
         for what, reach, each in (
             (f"{run}, {scale.counted} at once", "≤ 18", together),
             (f"{run}, one after another", "≤ 18", alone),
             (message, "≤ 20", of_messages),
+            (f"{message}, its user had runs in the last hour", "≤ 20", beside_runs),
         )
     ]

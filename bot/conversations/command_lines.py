@@ -46,8 +46,8 @@ class CommandSpec:
         groups: The groups that have the command; help lists it in the first.
         description: For help, completion and slash commands, at most 100 characters.
         aliases: Further names.
-        admin: Whether only admins have it, with `operator` only operators. Discord would offer it
-            to everyone, so that it is not a slash command there.
+        admin: Whether only admins have it, with `operator` only operators. On Discord it is part of
+            a slash command of its own, which few are offered.
         public: Whether everyone in the place may read the answer, since it names no runs.
         changes: Returns True if the command with these words does more than show something.
         opens: Whether it needs a conversation when it changes something.
@@ -196,13 +196,13 @@ class CommandSpec:
         """
         parts = [f"/{self.groups[0]}", self.name]
         ends_options = any(each.option for each in self.arguments)
-        for each in self.arguments:
+        for each in sorted(self.arguments, key=lambda each: not each.option):
             value = values.get(each.name, "")
+            if not value:
+                continue
             if ends_options and not each.option:
                 parts.append("--")
                 ends_options = False
-            if not value:
-                continue
             if each.option:
                 parts.append(f"--{each.name} {quoted(value)}")
             elif each.kind is ArgumentKind.FLAG:

@@ -99,3 +99,32 @@ async def test_only_the_own_runs_are_offered_as_choices(database_url: str) -> No
 
         assert choices == []
         assert [value for _, value in own] == [run.id]
+
+
+async def test_commands_of_admins_are_slash_commands_of_which_the_bot_decides(
+    database_url: str,
+) -> None:
+    async with new_server() as server:
+        role = server.discord.add_role(server.guild, "farmers")
+        server.guild.members[server.root.id].roles.append(role)
+        async with on_discord(
+            database_url, server, digging(), settings={"admin_roles": (str(role.id),)}
+        ) as it:
+            answers = [
+                await (
+                    await it.discord.slash(
+                        user, server.channel, f"retinue-admin {name}", scope="server"
+                    )
+                ).done()
+                for user, name in (
+                    (server.alice, "pause"),
+                    (server.root, "pause"),
+                    (server.root, "resume"),
+                )
+            ]
+
+    refused, paused, resumed = (each.text() for each in answers)
+    assert all(each.ephemeral for each in answers)
+    assert refused.startswith("There is no command")
+    assert "Paused: " in paused
+    assert "Resumed: " in resumed

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 #: The command that has a slash command of its own too: `/ask`.
 ASK = (CommandGroup.CHAT, "ask")
+#: The slash command with the commands of admins, which Discord offers to few.
+ADMINS = "retinue-admin"
 MOST_CHOICES = 25
 LONGEST_CHOICE = 100
 #: Discord waits 3 seconds for the choices, including both network trips.
@@ -55,6 +57,8 @@ def _picked(
     if name == ASK[1]:
         return table.get(*ASK), data.get("options") or ()
     part: Json = next(iter(data.get("options") or ()), {})
+    if name == ADMINS:
+        name = CommandGroup.CHAT
     if name not in {*CommandGroup}:
         return None, ()
     return table.get(CommandGroup(name), str(part.get("name"))), part.get("options") or ()

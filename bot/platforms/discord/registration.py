@@ -9,20 +9,23 @@ from bot.conversations.command_arguments import Argument, ArgumentKind
 from bot.conversations.command_lines import GROUPS, CommandGroup, CommandSpec, CommandTable
 from bot.platforms.discord import portal
 from bot.platforms.discord.client import RetinueClient
-from bot.platforms.discord.commands import ASK
+from bot.platforms.discord.commands import ADMINS, ASK
 from bot.platforms.discord.interactions import UNSENT
 from bot.values import Json
 
 log = logging.getLogger(__name__)
 
 #: The names of the slash commands.
-OURS = frozenset({*map(str, CommandGroup), ASK[1]})
+OURS = frozenset({*map(str, CommandGroup), ASK[1], ADMINS})
 #: Fields that Discord adds itself or has replaced by `contexts`.
 _ADDED = frozenset(
     {"id", "application_id", "guild_id", "version", "dm_permission", "default_permission"}
 )
 #: Fields that Discord stores only for commands in all servers.
 _GLOBAL_ONLY = frozenset({"contexts", "integration_types"})
+#: The members to whom Discord offers the commands of admins, unless a server's settings say others.
+_MANAGERS = discord.Permissions(manage_guild=True)
+_FOR_ADMINS = "For the admins of this bot: pauses, limits, health, audit log"
 #: The types of options that are not text.
 _TYPES = {
     ArgumentKind.NUMBER: discord.AppCommandOptionType.integer,
@@ -31,34 +34,42 @@ _TYPES = {
 
 
 def payload(table: CommandTable[CommandSpec]) -> list[Json]:
-    """Return the slash commands as Discord registers them, for servers, users and messages."""
-    groups = [
+    """Return the slash commands as Discord registers them, for servers, users and messages.
+
+    Those of admins are offered in servers, to members who may manage the server and whom its
+    settings name: Discord does not know the bot's own admins. Whoever picks one, the bot decides.
+    """
+    found = [
         _slash_command(
             str(group),
             description,
-            [
-                {
-                    "type": discord.AppCommandOptionType.subcommand.value,
-                    "name": each.name,
-                    "description": each.description,
-                    # Discord wants the required options first.
-                    "options": [
-                        _option(argument)
-                        for argument in sorted(each.listed, key=lambda one: not one.required)
-                    ],
-                }
-                for each in table.of(group)
-                if not each.admin
-            ],
+            [_subcommand(each) for each in table.of(group) if not each.admin],
         )
         for group, description in GROUPS.items()
     ]
     asked = table.get(*ASK)
-    if asked is None:
-        return groups
-    # Typed alone it would ask nothing.
-    options = [_option(argument) | {"required": True} for argument in asked.listed]
-    return [*groups, _slash_command(asked.name, asked.description, options)]
+    if asked is not None:
+        # Typed alone it would ask nothing.
+        options = [_option(argument) | {"required": True} for argument in asked.listed]
+        found.append(_slash_command(asked.name, asked.description, options))
+    if admins := [_subcommand(each) for each in table.of(CommandGroup.CHAT) if each.admin]:
+        in_servers = {"contexts": [0], "integration_types": [0]}
+        may_manage = {"default_member_permissions": str(_MANAGERS.value)}
+        found.append(_slash_command(ADMINS, _FOR_ADMINS, admins) | in_servers | may_manage)
+    return found
+
+
+def _subcommand(command: CommandSpec) -> Json:
+    return {
+        "type": discord.AppCommandOptionType.subcommand.value,
+        "name": command.name,
+        "description": command.description,
+        # Discord wants the required options first.
+        "options": [
+            _option(argument)
+            for argument in sorted(command.listed, key=lambda one: not one.required)
+        ],
+    }
 
 
 def _slash_command(name: str, description: str, options: list[Json]) -> Json:

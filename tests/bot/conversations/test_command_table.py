@@ -9,6 +9,7 @@ from bot.conversations.command_lines import CommandGroup, CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import ChatCommand, CommandCall
 from bot.platforms.base import CommandReply
+from bot.platforms.discord.commands import ADMINS
 from bot.platforms.discord.registration import payload
 from bot.subagents.requests import Caller
 from bot.values import Identity, Place, Role
@@ -105,11 +106,15 @@ def test_names_are_unique_within_a_group() -> None:
         assert len(names) == len(set(names))
 
 
-def test_commands_for_admins_are_not_registered_on_discord() -> None:
+def test_commands_for_admins_are_registered_apart_on_discord() -> None:
     table = CommandTable((*COMMANDS.commands, GREET))
     hidden = ChatCommand((CommandGroup.CHAT,), "hide", "Hide", handler=greet, admin=True)
 
-    assert payload(CommandTable((*table.commands, hidden))) == payload(table)
+    before, after = payload(table), payload(CommandTable((*table.commands, hidden)))
+
+    assert [each for each in after if each not in before] == [after[-1]]
+    assert after[-1]["name"] == ADMINS
+    assert [each["name"] for each in after[-1]["options"]][-1] == "hide"
 
 
 #: Commands whose required arguments are given, so that they can be carried out.

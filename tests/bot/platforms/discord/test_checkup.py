@@ -56,7 +56,9 @@ async def test_a_bot_that_is_set_up_is_found_good_in_all(fake: FakeDiscord) -> N
         in about(found, "Message Content Intent").text
     )
     assert "it is in 1 server" in about(found, "add it to another").text
-    assert about(found, "slash commands").text.endswith("/retinue, /subagents are registered.")
+    assert about(found, "slash commands").text.endswith(
+        "/retinue, /retinue-admin, /subagents are registered."
+    )
     assert fake.gateway.identifies == 0
 
 

@@ -81,6 +81,14 @@ async def here(fake: FakeDiscord, caplog: pytest.LogCaptureFixture) -> AsyncIter
         ("retinue stop", {}, "/retinue stop"),
         ("retinue undo", {}, "/retinue undo"),
         ("retinue undo", {"change": "3fa9c1"}, "/retinue undo 3fa9c1"),
+        ("retinue-admin health", {}, "/retinue health"),
+        ("retinue-admin pause", {"scope": "all"}, "/retinue pause all"),
+        ("retinue-admin raise", {"limit": "channel", "amount": "$5"}, "/retinue raise channel $5"),
+        (
+            "retinue-admin audit",
+            {"action": "kill", "since": "7d"},
+            "/retinue audit --action kill --since 7d",
+        ),
     ],
 )
 async def test_a_command_is_heard_as_it_is_typed_and_answered_for_the_asker_alone(

@@ -47,7 +47,8 @@ async def test_for_hearing_it_has_its_commands_and_listens_until_stopped(
         await asyncio.wait({running})
         await fake.until(lambda: not fake.gateway.connections, "a bot that hears no more")
 
-    assert sorted(command["name"] for command in fake.commands) == ["ask", "retinue", "subagents"]
+    names = sorted(command["name"] for command in fake.commands)
+    assert names == ["ask", "retinue", "retinue-admin", "subagents"]
 
 
 async def test_what_was_to_be_shown_last_is_shown_before_it_closes(fake: FakeDiscord) -> None:

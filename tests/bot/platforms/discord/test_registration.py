@@ -3,14 +3,16 @@
 import logging
 from collections.abc import AsyncIterator
 
+import discord
 import pytest
 
+from bot.conversations.admin_table import ADMIN_COMMANDS
 from bot.platforms.discord.registration import comparable
 from bot.values import Json
 from tests.bot.platforms.discord.hearing import CONTENT_ALLOWED, people, town
 from tests.fakes.discord.server import FakeDiscord
 
-OURS = ["ask", "retinue", "subagents"]
+OURS = ["ask", "retinue", "retinue-admin", "subagents"]
 FOREIGN: Json = {"type": 1, "name": "launch", "description": "Somebody else's", "id": "17"}
 
 
@@ -37,8 +39,29 @@ async def test_commands_are_registered_everywhere_for_servers_and_for_people(
     async with town(fake):
         assert known(fake) == OURS
         for command in fake.commands:
-            assert command["contexts"] == [0, 1, 2]
-            assert command["integration_types"] == [0, 1]
+            for_admins = command["name"] == "retinue-admin"
+            assert command["contexts"] == ([0] if for_admins else [0, 1, 2])
+            assert command["integration_types"] == ([0] if for_admins else [0, 1])
+
+
+async def test_commands_of_admins_are_offered_to_those_who_manage_the_server(
+    fake: FakeDiscord,
+) -> None:
+    async with town(fake):
+        offered = {
+            each["name"]: (
+                each["default_member_permissions"],
+                {option["name"] for option in each["options"]},
+            )
+            for each in fake.commands
+        }
+
+    permissions, names = offered.pop("retinue-admin")
+    assert permissions == str(discord.Permissions(manage_guild=True).value)
+    assert names == {each.name for each in ADMIN_COMMANDS}
+    for open_to, others in offered.values():
+        assert open_to is None
+        assert not {"kill", "drain", "audit"} & others
 
 
 async def test_the_next_start_finds_them_and_changes_nothing(fake: FakeDiscord) -> None:
