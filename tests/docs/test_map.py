@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.docs.pages import ROOT, Page
+from tests.house import INSIDE
 
 MAP = Page("CONTRIBUTING.md")
 PATHS = sorted(
@@ -32,3 +33,17 @@ def test_the_way_of_a_message_has_fifteen_stations_at_most() -> None:
 
     assert 10 <= len(stations) <= 15
     assert len(METHODS) >= 7
+
+
+def test_a_class_on_the_map_exists() -> None:
+    named = {word.partition(".")[0] for word in MAP.code_words}
+    classes = {word for word in named if re.fullmatch(r"(?:[A-Z][a-z]+)+", word)}
+    inside = (file for top in INSIDE for file in (ROOT / top).rglob("*.py"))
+    found = {
+        name
+        for file in inside
+        for name in re.findall(r"^class (\w+)", file.read_text("utf-8"), re.MULTILINE)
+    }
+
+    assert len(classes) >= 10
+    assert classes <= found
