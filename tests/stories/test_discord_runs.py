@@ -1,5 +1,8 @@
 """Runs in Discord, beside what is the same in every chat: roles, choices, notes in channels."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 
 from bot.platforms.discord.answers import SENT_PRIVATELY
@@ -23,22 +26,29 @@ async def spawned(it: Scene) -> tuple[Channel, Message]:
     return thread, await it.card(thread, "digging")
 
 
-async def test_an_admin_by_role_stops_the_run_of_another_user(database_url: str) -> None:
+@asynccontextmanager
+async def administered(database_url: str) -> AsyncIterator[Scene]:
+    """Open a bot in a server in which a role makes `root` an admin."""
     async with new_server() as server:
         role = server.discord.add_role(server.guild, "farmers")
         server.guild.members[server.root.id].roles.append(role)
-        async with on_discord(
-            database_url, server, digging(), settings={"admin_roles": (str(role.id),)}
-        ) as it:
-            thread, card = await spawned(it)
-            answer = await it.discord.click(server.root, card, "Stop")
-            await answer.done()
-            result = await it.reads(thread, "was stopped")
-            await it.card(thread, "digging", "stopped by @")
+        settings = {"admin_roles": (str(role.id),)}
+        async with on_discord(database_url, server, digging(), settings=settings) as it:
+            yield it
 
-            assert "Stopping" in answer.text()
-            assert f"Stopped by {server.root.mention}." in result.text()
-            assert result.pings == {server.alice.id}
+
+async def test_an_admin_by_role_stops_the_run_of_another_user(database_url: str) -> None:
+    async with administered(database_url) as it:
+        server = it.server
+        thread, card = await spawned(it)
+        answer = await it.discord.click(server.root, card, "Stop")
+        await answer.done()
+        result = await it.reads(thread, "was stopped")
+        await it.card(thread, "digging", "stopped by @")
+
+        assert "Stopping" in answer.text()
+        assert f"Stopped by {server.root.mention}." in result.text()
+        assert result.pings == {server.alice.id}
 
 
 async def test_a_command_that_is_typed_in_a_channel_is_answered_in_private(
@@ -104,25 +114,20 @@ async def test_only_the_own_runs_are_offered_as_choices(database_url: str) -> No
 async def test_commands_of_admins_are_slash_commands_of_which_the_bot_decides(
     database_url: str,
 ) -> None:
-    async with new_server() as server:
-        role = server.discord.add_role(server.guild, "farmers")
-        server.guild.members[server.root.id].roles.append(role)
-        async with on_discord(
-            database_url, server, digging(), settings={"admin_roles": (str(role.id),)}
-        ) as it:
-            answers = [
-                await (
-                    await it.discord.slash(
-                        user, server.channel, f"retinue-admin {name}", scope="server"
-                    )
-                ).done()
-                for user, name in (
-                    (server.alice, "pause"),
-                    (server.root, "pause"),
-                    (server.root, "resume"),
+    async with administered(database_url) as it:
+        server = it.server
+        answers = [
+            await (
+                await it.discord.slash(
+                    user, server.channel, f"retinue-admin {name}", scope="server"
                 )
-            ]
-
+            ).done()
+            for user, name in (
+                (server.alice, "pause"),
+                (server.root, "pause"),
+                (server.root, "resume"),
+            )
+        ]
     refused, paused, resumed = (each.text() for each in answers)
     assert all(each.ephemeral for each in answers)
     assert refused.startswith("There is no command")
