@@ -39,7 +39,7 @@ def costing(reply: Reply, output: int) -> Reply:
 
 
 def used(rows: Sequence[Json]) -> dict[str, int]:
-    """Return what was used of each pool, without its period and its user."""
+    """Return the used cost of each pool: of a run by its id, of others by their scope."""
     parts = [(row["id"].split("|"), row["used_cost"]) for row in rows]
     return {scope if scope != "run" else subject: cost for (scope, _, subject), cost in parts}
 
@@ -51,6 +51,24 @@ async def rows(database_url: str, table: Table) -> list[Json]:
         database.snapshot() as tx,
     ):
         return [dict(row) for row in (await tx.execute(select(table))).mappings()]
+
+
+def around_a_lost_call() -> Play:
+    """Return a run of two calls that cost, with one between them that is never answered."""
+    lost = Reply(text="never read", fault="hang")
+    work = [costing(call("look", at="left"), 1_000), lost, costing(Reply(text="Done."), 2_000)]
+    return Play(runs={"Work": work})
+
+
+async def end_within_a_call(
+    database_url: str, server: FakeAnthropic, number: signal.Signals
+) -> None:
+    """Start a run, and end the bot's process by a signal while its second call is under way."""
+    async with actor(database_url, server.url, sections=SECTIONS) as first:
+        first.say("alice", SPAWN)
+        await server.received(2)
+        first.signal(number)
+        await first.gone()
 
 
 class Spendthrift:
@@ -141,13 +159,8 @@ async def test_answers_and_runs_that_are_stopped_draw_what_they_may_have_cost(
 async def test_a_call_whose_process_is_killed_counts_in_full_and_the_run_goes_on(
     database_url: str,
 ) -> None:
-    lost = Reply(text="never read", fault="hang")
-    work = [costing(call("look", at="left"), 1_000), lost, costing(Reply(text="Done."), 2_000)]
-    async with FakeAnthropic(Play(runs={"Work": work})) as server:
-        async with actor(database_url, server.url, sections=SECTIONS) as first:
-            first.say("alice", SPAWN)
-            await server.received(2)
-            await first.kill()
+    async with FakeAnthropic(around_a_lost_call()) as server:
+        await end_within_a_call(database_url, server, signal.SIGKILL)
         (held,) = await rows(database_url, reservations)
         before = used(await rows(database_url, pools))
         async with actor(database_url, server.url, sections=SECTIONS) as second:
@@ -169,14 +182,8 @@ async def test_a_call_whose_process_is_killed_counts_in_full_and_the_run_goes_on
 async def test_a_process_that_ends_in_order_settles_its_calls_and_the_next_goes_on(
     database_url: str,
 ) -> None:
-    lost = Reply(text="never read", fault="hang")
-    work = [costing(call("look", at="left"), 1_000), lost, costing(Reply(text="Done."), 2_000)]
-    async with FakeAnthropic(Play(runs={"Work": work})) as server:
-        async with actor(database_url, server.url, sections=SECTIONS) as first:
-            first.say("alice", SPAWN)
-            await server.received(2)
-            first.signal(signal.SIGTERM)
-            await first.gone()
+    async with FakeAnthropic(around_a_lost_call()) as server:
+        await end_within_a_call(database_url, server, signal.SIGTERM)
         held = await rows(database_url, reservations)
         async with actor(database_url, server.url, sections=SECTIONS) as second:
             await second.event("announcement")
