@@ -61,9 +61,13 @@ def offered(tools: Iterable[ToolDescription]) -> OfferedTools:
     every = OfferedTools(tools)
     # The schemas are the same objects for all agents, and live while they are kept here.
     key = tuple(part for each in every for part in (each.name, each.description, id(each.schema)))
+    known = _offers.get(key)
+    if known is not None:
+        return known
     if len(_offers) >= _MOST_OFFERS:
-        _offers.clear()
-    return _offers.setdefault(key, every)
+        del _offers[next(iter(_offers))]
+    _offers[key] = every
+    return every
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from bot.errors import ModelError
 from bot.models import anthropic_codec, openai_codec
 from bot.models.anthropic import StreamedMessage, anthropic_model
 from bot.models.anthropic_client import AnthropicSettings
-from bot.models.base import ModelRequest, ToolDescription
+from bot.models.base import ModelRequest, ToolDescription, offered
 from bot.models.client import SdkModel
 from bot.models.openai import OpenAISettings, StreamedCompletion, openai_model
 from bot.models.wire import StreamedError, events_in, written
@@ -219,6 +219,13 @@ def test_tools_are_written_as_json_once_for_all_requests(
 
     assert written({"tools": first}) == written({"tools": list(first)})
     assert first.json is second.json
+
+
+def test_tools_stay_one_object_also_when_a_process_has_seen_very_many_lists() -> None:
+    for number in range(500):
+        tools = (replace(TOOL, name=f"look_{number}"),)
+
+        assert offered(tools) is offered(tools)
 
 
 # -- the reader of events --------------------------------------------------------------------------
