@@ -183,6 +183,7 @@ LINES = {
     "bot.logs": 9,
     "bot.loop_watch": 9,
     "bot.setting_types": 9,
+    "bot.recent": 9,
     "bot.tasks": 9,
     "bot.values": 9,
     "bot.versions": 9,

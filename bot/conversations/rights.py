@@ -12,6 +12,7 @@ from bot.conversations.pairing import Pairings
 from bot.errors import DeliveryError, NotAllowedError
 from bot.platforms.base import Outlet
 from bot.platforms.reading import Membership
+from bot.recent import Recent
 from bot.rights.effective import Rights
 from bot.rights.roles import GROUP_KINDS, Expand, asks_for_groups, rights_of, role_of
 from bot.rights.settings import RolesSettings
@@ -52,7 +53,9 @@ class Memberships:
 
     outlets: Mapping[str, Outlet]
     now: Clock
-    _held: dict[_Key, tuple[Membership, datetime]] = field(default_factory=dict)
+    _held: Recent[_Key, tuple[Membership, datetime]] = field(
+        default_factory=lambda: Recent(MOST_HELD)
+    )
 
     async def of(self, user: Identity, place: Place, *, groups: bool = True) -> Membership:
         """Return the membership of a user in the server or workspace of a place.
@@ -87,8 +90,6 @@ class Memberships:
 
     def note(self, user: Identity, place: Place, membership: Membership) -> None:
         """Hold a membership that an event of the platform has told."""
-        if len(self._held) >= MOST_HELD:
-            self._held.clear()
         self._held[_key(user, place)] = (membership, self.now())
 
 

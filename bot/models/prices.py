@@ -10,6 +10,7 @@ from pydantic import Field
 
 from bot.agent.messages import Usage
 from bot.models.capabilities import MOST_NAMES
+from bot.recent import Recent
 from bot.values import Settings
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ class Prices:
 
     own: Mapping[tuple[str, str], PriceSettings]
     addresses: Mapping[str, str]
-    _rates: dict[tuple[str, str], list[PackageRates] | None] = field(
-        default_factory=dict, compare=False
+    _rates: Recent[tuple[str, str], list[PackageRates] | None] = field(
+        default_factory=lambda: Recent(MOST_NAMES), compare=False
     )
 
     def load(self) -> None:
@@ -128,8 +129,6 @@ class Prices:
             return 0
         key = provider, model
         if key not in self._rates:
-            if len(self._rates) >= MOST_NAMES:
-                self._rates.clear()
             self._rates[key] = self._tiers(*key)
         tiers = self._rates[key]
         if tiers is None:

@@ -10,6 +10,7 @@ from math import inf
 
 from bot.errors import ModelRefusedError, NearLimitError, NotAllowedError, SpendingLimitError
 from bot.models.metering import MeteredCall
+from bot.recent import Recent
 from bot.spending.amounts import PoolState
 from bot.spending.pools import (
     WARN_PERCENT,
@@ -81,7 +82,7 @@ class Ledger:
     tell: Tell
     deliver: Callable[[list[str]], None]
     #: The last known roles of users.
-    _roles: dict[tuple[Identity, Place], str] = field(default_factory=dict)
+    _roles: Recent[tuple[Identity, Place], str] = field(default_factory=lambda: Recent(MOST_ROLES))
     _few: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def limits(self, payer: Payer | None) -> list[Pool]:
@@ -107,8 +108,6 @@ class Ledger:
         if not self.settings().roles:
             return ""
         role = await self.role_of(payer.user, payer.place)
-        if len(self._roles) >= MOST_ROLES:
-            self._roles.clear()
         self._roles[payer.user, payer.place] = role
         return role
 

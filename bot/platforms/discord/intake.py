@@ -42,7 +42,7 @@ from bot.platforms.messaging.intake import (
     MessageReceiver,
     ReceivedMessage,
 )
-from bot.platforms.messaging.recent import Recent
+from bot.recent import Recent
 from bot.tasks import Tasks
 from bot.values import Place
 

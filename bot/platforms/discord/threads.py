@@ -11,7 +11,7 @@ from bot.platforms.discord.problems import THREAD_EXISTS, UNKNOWN_MESSAGE
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.texts import thread_name
 from bot.platforms.messaging.outlet import RefusedError
-from bot.platforms.messaging.recent import Recent
+from bot.recent import Recent
 from bot.tasks import Tasks
 from bot.values import Place
 

@@ -15,7 +15,7 @@ from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.handler import InboundHandler
 from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.pacing import Queues
-from bot.platforms.messaging.recent import Recent
+from bot.recent import Recent
 from bot.tasks import Tasks
 from bot.values import Place
 from db.database import patiently

@@ -24,8 +24,8 @@ from bot.platforms.base import (
 )
 from bot.platforms.messaging.cards import CardMessage
 from bot.platforms.messaging.live import GrowingReply
-from bot.platforms.messaging.recent import Recent
 from bot.platforms.reading import PlaceOnly
+from bot.recent import Recent
 from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)

@@ -16,10 +16,10 @@ from slack_sdk.oauth.state_store.async_state_store import AsyncOAuthStateStore
 from sqlalchemy.exc import DBAPIError
 
 from bot.errors import DatabaseUnreachableError, DeliveryError
-from bot.platforms.messaging.recent import Recent
 from bot.platforms.slack.clients import Installed, new_client
 from bot.platforms.slack.problems import NOT_INSTALLED, RefusedError, made
 from bot.platforms.slack.settings import SlackSettings
+from bot.recent import Recent
 from bot.setting_types import plain_secret
 from bot.values import Clock, utc_now
 from db import slack_installs

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.platforms.messaging.recent import Recent
 from bot.platforms.reading import Membership
 from bot.platforms.slack.people import SlackAccessPolicy, SlackUser
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.sending import Sender
+from bot.recent import Recent
 from bot.values import Identity, Json, Place
 
 log = logging.getLogger(__name__)

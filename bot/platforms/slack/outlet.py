@@ -21,7 +21,6 @@ from bot.platforms.base import (
 )
 from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
-from bot.platforms.messaging.recent import Recent
 from bot.platforms.messaging.texts import KEPT, decision
 from bot.platforms.reading import Membership, ReadRequest
 from bot.platforms.slack import blocks, texts
@@ -37,6 +36,7 @@ from bot.platforms.slack.sending import Draft, Sender, made_harmless
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.status import Status
 from bot.platforms.slack.texts import parts_of
+from bot.recent import Recent
 from bot.tasks import Tasks
 from bot.values import Identity, Live, Place
 

@@ -12,9 +12,9 @@ from bot.agent.sanitizer import one_line
 from bot.errors import DeliveryError
 from bot.platforms.messaging import intake
 from bot.platforms.messaging.intake import NOT_YOU, AccessRefusal, Deduplicator
-from bot.platforms.messaging.recent import Recent
 from bot.platforms.slack.sending import Sender
 from bot.platforms.slack.settings import SlackSettings
+from bot.recent import Recent
 from bot.values import Identity, Json, Live, Place
 
 log = logging.getLogger(__name__)

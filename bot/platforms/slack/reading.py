@@ -11,7 +11,6 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.conversations.access import is_private
 from bot.errors import DeliveryError
 from bot.platforms.messages import PastMessage, message_key
-from bot.platforms.messaging.recent import Recent
 from bot.platforms.reading import NO_LINK, NOT_ADMITTED, NOT_FOUND, PRIVATE, ReadRequest
 from bot.platforms.slack.clients import Clients, team_of
 from bot.platforms.slack.messages import History, spoken
@@ -19,6 +18,7 @@ from bot.platforms.slack.people import Names, SlackUser
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.sending import Method, Sender
 from bot.platforms.slack.settings import SlackSettings
+from bot.recent import Recent
 from bot.values import Identity, Json, Live, Place
 
 LINK = re.compile(

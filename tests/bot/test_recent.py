@@ -1,6 +1,6 @@
 """A cache of limited size forgets what is oldest."""
 
-from bot.platforms.messaging.recent import Recent
+from bot.recent import Recent
 
 
 def test_the_oldest_entry_is_evicted_and_what_is_set_again_counts_as_new() -> None:
