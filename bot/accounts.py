@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from bot.config.live import LiveConfig
 from bot.config.model import Config
+from bot.config.reloading import LiveConfig
 from bot.conversations.access import account_in, spelled
 from bot.conversations.personal_copies import PersonalCopies, SavedCopies
 from bot.conversations.personal_data import PersonalData

@@ -30,8 +30,8 @@ from bot.assembly import (
 )
 from bot.catalog.agents import AgentCatalog
 from bot.config.differences import fingerprint
-from bot.config.live import LiveConfig
 from bot.config.model import Config
+from bot.config.reloading import LiveConfig
 from bot.config_reports import ConfigReports
 from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices

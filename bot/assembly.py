@@ -9,7 +9,7 @@ from bot.agent.permissions import Permissions
 from bot.agent.settings import AgentSettings
 from bot.catalog.agents import AgentCatalog
 from bot.catalog.skills import SkillCatalog
-from bot.config.live import LiveConfig
+from bot.config.reloading import LiveConfig
 from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices
 from bot.conversations.admin_watch import AdminWatch
@@ -41,12 +41,11 @@ from bot.spending.ledger import Ledger
 from bot.spending.settings import SpendingSettings
 from bot.subagents.active import ActiveRuns, Restarts
 from bot.subagents.asking import OwnerQuestions
-from bot.subagents.cards import Cards
+from bot.subagents.cards import Cards, InnerRuns
 from bot.subagents.endings import Endings
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.manager import SubagentManager
 from bot.subagents.planning import RunPlanner
-from bot.subagents.progress import InnerRuns
 from bot.subagents.records import Records
 from bot.subagents.run_factory import RunFactory
 from bot.subagents.runner import Runner

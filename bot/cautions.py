@@ -10,7 +10,7 @@ from bot.config.model import Config
 from bot.models.catalog import FAMILIES
 from bot.platforms.catalog import PLATFORMS
 from bot.rights.effective import GUEST, USER
-from bot.rights.roles import GROUP_KINDS
+from bot.rights.settings import GROUP_KINDS
 
 BUILT_IN_ROLES = (USER, GUEST)
 _CHANNEL = re.compile(

@@ -8,8 +8,7 @@ from sqlalchemy.exc import DBAPIError
 
 from bot.cautions import unwise
 from bot.config.differences import fingerprint
-from bot.config.live import LiveConfig
-from bot.config.reloading import Reload
+from bot.config.reloading import LiveConfig, Reload
 from bot.conversations.admin_notices import AdminNotice, AdminNotices
 from bot.conversations.upkeep import DEAD_AFTER
 from bot.errors import BotError

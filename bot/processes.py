@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 from bot import loop_watch
 from bot.app import open_bot
 from bot.catalog.agents import AgentCatalog
-from bot.config.live import LiveConfig
 from bot.config.model import Config
-from bot.config.reloading import ConfigWatch
+from bot.config.reloading import ConfigWatch, LiveConfig
 from bot.conversations.announcements import Announcements
 from bot.errors import BadRequestError, ConfigError
 from bot.logs import quiet

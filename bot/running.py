@@ -7,8 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from bot.catalog.agents import AgentCatalog
-from bot.config.live import LiveConfig
-from bot.config.reloading import Reload
+from bot.config.reloading import LiveConfig, Reload
 from bot.config_reports import ConfigReports
 from bot.conversations.announcements import Announcements
 from bot.conversations.orchestrator import Orchestrator

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.accounts import account_of
-from bot.config.live import LiveConfig
 from bot.config.loading import origins
 from bot.config.model import Config
+from bot.config.reloading import LiveConfig
 from bot.conversations.access import place_named, spelled
 from bot.conversations.inbound import authorise
 from bot.conversations.rights import RightsDirectory
 from bot.errors import ConfigError, NotAllowedError
 from bot.platforms.catalog import PLATFORMS
 from bot.rights.describing import DEFAULT, RightsSources
-from bot.rights.roles import role_of
+from bot.rights.settings import role_of
 from bot.values import Identity, Place
 
 #: Names of configuration keys → the line of the file, or the variable, that sets them.

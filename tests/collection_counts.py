@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bot.catalog.agent_files import agent_files
 from bot.catalog.agents import AGENTS, AgentCatalog
 from bot.catalog.agents import read as read_agent
+from bot.catalog.files import agent_files
 from bot.catalog.frontmatter import NoDefinitionError
 from bot.catalog.skills import SKILL_FILE, read_skill
 from bot.errors import ConfigError

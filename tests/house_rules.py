@@ -99,7 +99,6 @@ LINES = {
     "bot.agent.sanitizer": 8,
     "bot.agent.settings": 8,
     "bot.agent.subjects": 8,
-    "bot.agent.usage_columns": 8,
     "bot.catalog": 8,
     "bot.conversations.access": 8,
     "bot.conversations.audit_settings": 8,

@@ -1,8 +1,8 @@
-"""Stores the steps of one turn or run."""
+"""Stores the steps of one turn or run, and its usage as columns of its row."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
 
 from bot.agent.messages import (
     NO_CONTENTS,
@@ -11,11 +11,11 @@ from bot.agent.messages import (
     ToolCall,
     ToolResult,
     ToolResults,
+    Usage,
     from_json,
     to_json,
 )
 from bot.agent.protocols import AnswerEntry, Counters, Entry, ResultEntry
-from bot.agent.usage_columns import run_columns
 from bot.values import Clock, Json, RunStatus
 from db import steps
 from db.database import Database
@@ -136,3 +136,45 @@ def _body(entry: Entry) -> Json:
             **({"reason": entry.reason} if entry.reason else {}),
         }
     return {"step": entry.step, "index": entry.index, **entry.result.document}
+
+
+class UsageRow(Protocol):
+    """The row of a turn or a run: its tokens, and its cost in micro-dollars."""
+
+    @property
+    def input_tokens(self) -> int:
+        """Input tokens, those of the cache included."""
+
+    @property
+    def cached_tokens(self) -> int:
+        """Input tokens that were read from a cache."""
+
+    @property
+    def output_tokens(self) -> int:
+        """Output tokens."""
+
+    @property
+    def cost(self) -> int | None:
+        """Micro-dollars; `None` if a call had no price."""
+
+
+def usage_of(row: UsageRow, *, discount: int = 0) -> Usage:
+    """Return the usage in the row of a turn or a run."""
+    fresh = row.input_tokens - row.cached_tokens
+    usage = Usage(fresh, row.output_tokens, row.cached_tokens)
+    return replace(usage, discount=discount, cost=row.cost)
+
+
+def columns(usage: Usage) -> Json:
+    """Return a usage as the columns of a turn."""
+    return {
+        "input_tokens": usage.all_input,
+        "cached_tokens": usage.cache_read,
+        "output_tokens": usage.output,
+        "cost": usage.money,
+    }
+
+
+def run_columns(usage: Usage) -> Json:
+    """Return a usage as the columns of a run."""
+    return {**columns(usage), "discounted_tokens": usage.discount}

@@ -15,8 +15,7 @@ from typing import Protocol
 from bot.agent.permissions import PermissionRules
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentsSettings
-from bot.catalog.agent_files import agent_files
-from bot.catalog.files import FileCatalog, Folders, Parsed, SourceFile, expanded
+from bot.catalog.files import FileCatalog, Folders, Parsed, SourceFile, agent_files, expanded
 from bot.catalog.frontmatter import EFFORTS, FrontMatter, read_parts
 from bot.catalog.tool_names import split_known
 from bot.errors import BadRequestError, ConfigError

@@ -1,4 +1,7 @@
-"""Watches `config.yaml`: a changed file replaces the configuration in force as a whole."""
+"""Watches `config.yaml`: a changed file replaces the configuration in force as a whole.
+
+Parts read their settings from the configuration in force at each use.
+"""
 
 import asyncio
 import hashlib
@@ -13,6 +16,8 @@ from bot.config.differences import KeyChange, differences, in_force
 from bot.config.document import MAX_BYTES
 from bot.config.model import Config
 from bot.errors import ConfigError
+from bot.platforms.catalog import PLATFORMS
+from bot.values import Live, Section
 
 log = logging.getLogger(__name__)
 
@@ -197,3 +202,46 @@ def _is_blank(raw: bytes | None) -> bool:
     """Return True if a file has nothing but comments."""
     lines = (raw or b"").removeprefix(b"\xef\xbb\xbf").splitlines()
     return all(not line.strip() or line.startswith((b"#", b"---", b"...")) for line in lines)
+
+
+class LiveConfig:
+    """The sections of the configuration in force, now (`section`) and at each use (`live`).
+
+    Args:
+        current: Returns the configuration in force; a `Config` returns itself.
+    """
+
+    def __init__(self, current: Live[Config]) -> None:
+        self._current = current
+
+    def __call__(self) -> Config:
+        """Return the configuration in force."""
+        return self._current()
+
+    def section(self, kind: type[Section]) -> Section:
+        """Return the section of this class, as it is now."""
+        return self._current().section(kind)
+
+    @property
+    def file(self) -> Path | None:
+        """The watched file; `None` for none."""
+        found: Path | None = getattr(self._current, "file", None)
+        return found if found is not None and found.exists() else None
+
+    def direct_messages(self, platform: str) -> str:
+        """Return the setting `direct_messages` of a platform."""
+        config = self._current()
+        found = (config.section(kind) for kind in PLATFORMS if kind.section == platform)
+        return next((str(getattr(each, "direct_messages", "")) for each in found), "") or "members"
+
+    def live(self, kind: type[Section]) -> Live[Section]:
+        """Return a function that returns the section of this class at each call."""
+        held, found = self._current(), self._current().section(kind)
+
+        def section() -> Section:
+            nonlocal held, found
+            if (current := self._current()) is not held:
+                held, found = current, current.section(kind)
+            return found
+
+        return section

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bot.agent.journal import columns, usage_of
 from bot.agent.messages import (
     Answer,
     Message,
@@ -17,7 +18,6 @@ from bot.agent.messages import (
 from bot.agent.plain import plain
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
-from bot.agent.usage_columns import columns, usage_of
 from bot.errors import ModelError
 from bot.masking import without_secrets
 from bot.models.base import Model, ModelRequest

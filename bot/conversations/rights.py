@@ -14,8 +14,14 @@ from bot.platforms.base import Outlet
 from bot.platforms.reading import Membership
 from bot.recent import Recent
 from bot.rights.effective import Rights
-from bot.rights.roles import GROUP_KINDS, Expand, asks_for_groups, rights_of, role_of
-from bot.rights.settings import RolesSettings
+from bot.rights.settings import (
+    GROUP_KINDS,
+    Expand,
+    RolesSettings,
+    asks_for_groups,
+    rights_of,
+    role_of,
+)
 from bot.values import Clock, Identity, Live, Place
 from db import standing_grants
 from db.database import Database

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bot.agent.journal import columns, usage_of
 from bot.agent.progress import WAITING, AgentResult, Progress
-from bot.agent.usage_columns import columns, usage_of
 from bot.errors import DeliveryError
 from bot.platforms.base import ReplyStream
 from bot.values import Json, RunStatus

@@ -13,7 +13,7 @@ from bot.agent.activity import Activity
 from bot.agent.base_agent import BaseAgent
 from bot.agent.budget import UNLIMITED, TokenBudget, WorkClock
 from bot.agent.credentials import CredentialLog
-from bot.agent.journal import StoredJournal
+from bot.agent.journal import StoredJournal, usage_of
 from bot.agent.permissions import Permissions
 from bot.agent.plain import plain
 from bot.agent.progress import AgentResult, Progress
@@ -21,7 +21,6 @@ from bot.agent.protocols import AgentConfig, AgentContext, TurnApprover
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Approved, Toolbox
-from bot.agent.usage_columns import usage_of
 from bot.conversations.announcements import Notices
 from bot.conversations.context_preview import ContextPreview
 from bot.conversations.gaps import CatchUpSettings, quote

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from bot.agent.journal import entries_of
+from bot.agent.journal import entries_of, run_columns
 from bot.agent.messages import StopReason, UserMessage, estimate_tokens
 from bot.agent.protocols import AnswerEntry
 from bot.agent.sanitizer import escape_for_model, one_line
-from bot.agent.usage_columns import run_columns
 from bot.errors import DeliveryError, ModelError
 from bot.events import AnnouncementDue, EventBus
 from bot.models.base import Model, ModelRequest

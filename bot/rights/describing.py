@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from bot.agent.permissions import PermissionSettings
 from bot.rights.effective import NOUNS, USER
-from bot.rights.roles import rights_of
-from bot.rights.settings import DIRECT, LimitSettings, RolesSettings, names_of
+from bot.rights.settings import DIRECT, LimitSettings, RolesSettings, names_of, rights_of
 from bot.subagents.limits import SubagentSettings
 from bot.values import Place
 

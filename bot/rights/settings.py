@@ -1,15 +1,17 @@
-"""The settings under `roles:`: the rights of everyone, of places and of roles."""
+"""The settings under `roles:`, and the role and rights of a user in a place (pure)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from bot.agent.permissions import RuleValue, read_rules
+from bot.conversations.access import spelled
 from bot.errors import BadRequestError
-from bot.rights.effective import GUEST, NOUNS, USER, Kind, RightsLevel
-from bot.values import Place, Settings
+from bot.rights.effective import GUEST, NOUNS, USER, Kind, Lists, Rights, RightsLevel
+from bot.values import Identity, Place, Settings
 
 #: A server or workspace, or one of its channels.
 _PLACE = re.compile(
@@ -26,6 +28,10 @@ _MEMBER = re.compile(
 _ROLE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,29}")
 #: Where a role may be used, beside servers and channels.
 DIRECT = "direct"
+#: The beginnings of members that are roles or user groups of a platform.
+GROUP_KINDS = ("discord-role:", "slack-group:")
+#: Names of tools, patterns and skills → names and patterns of tools.
+Expand = Callable[[Iterable[str]], Collection[str]]
 
 
 def _check_member(member: str) -> str:
@@ -71,11 +77,6 @@ class LimitSettings(Settings):
 
     max_depth: int | None = Field(None, ge=1, le=3)
     """The depth to which runs may nest."""
-
-    @property
-    def given(self) -> dict[str, float]:
-        """The caps that are set."""
-        return self.model_dump(exclude_none=True)
 
 
 class RightsSettings(Settings):
@@ -129,7 +130,7 @@ class RightsSettings(Settings):
             allowed={kind: names for kind in kinds if (names := getattr(self, kind)) is not None},
             denied={kind: names for kind in kinds if (names := getattr(self, f"denied_{kind}"))},
             rules=read_rules(self.permissions),
-            limits=self.limits.given,
+            limits=self.limits.model_dump(exclude_none=True),
         )
 
 
@@ -201,3 +202,54 @@ def names_of(place: Place) -> list[str]:
     servers = [f"{place.platform}:{part}" for part in place.workspace.split(".") if part]
     channels = [f"{server}:{place.channel}" for server in servers if place.channel]
     return [*servers, *channels, *([DIRECT] if direct else [])]
+
+
+def role_of(settings: RolesSettings, user: Identity, place: Place, groups: Collection[str]) -> str:
+    """Return the name of a user's role: the first whose members include the user.
+
+    Args:
+        settings: The roles.
+        user: The user.
+        place: The place, whose channel may make everyone there a member.
+        groups: The user's roles and user groups in the server or workspace of the place, as
+            members of roles name them.
+    """
+    channels = {
+        f"{place.platform}-channel:{part}:{place.channel}" for part in place.workspace.split(".")
+    }
+    mine = {spelled(user), *groups, *channels}
+    found = (name for name, role in settings.named.items() if mine & set(role.members))
+    return next(found, settings.default)
+
+
+def asks_for_groups(settings: RolesSettings, place: Place) -> bool:
+    """Return True if roles or user groups of the server or workspace of a place have members."""
+    servers = [part for part in place.workspace.split(".") if part]
+    beginnings = tuple(f"{kind}{server}:" for kind in GROUP_KINDS for server in servers)
+    return bool(beginnings) and any(each.startswith(beginnings) for each in settings.members())
+
+
+def rights_of(settings: RolesSettings, role: str, place: Place, expand: Expand) -> Rights:
+    """Return the rights of a role in a place, whose lists name tools instead of their skills."""
+    levels = [settings.everyone.level("roles.everyone", "this bot's configuration")]
+    for name in names_of(place):
+        if name in settings.places:
+            title = "this channel" if name.count(":") > 1 else "this server or workspace"
+            title = "the configuration of direct messages" if name == DIRECT else title
+            levels.append(settings.places[name].level(f"roles.places.{name}", title))
+    if role in settings.named:
+        levels.append(settings.named[role].level(f"roles.named.{role}", f"the role `{role}`"))
+
+    def tools(lists: Lists) -> Lists:
+        return {
+            kind: tuple(sorted(expand(names))) if kind == "tools" else names
+            for kind, names in lists.items()
+        }
+
+    filled = (each for each in levels if each != RightsLevel(key=each.key, title=each.title))
+    return Rights(
+        tuple(
+            replace(each, allowed=tools(each.allowed), denied=tools(each.denied)) for each in filled
+        ),
+        role,
+    )

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from bot.agent.journal import run_columns
 from bot.agent.sanitizer import LARGE, for_model, stored
-from bot.agent.usage_columns import run_columns
 from bot.events import (
     AnnouncementDue,
     EventBus,

@@ -15,11 +15,10 @@ from bot.rights.effective import UNLIMITED_RIGHTS, Rights, RightsOf, unlimited
 from bot.spending.pools import Payer
 from bot.subagents import resuming
 from bot.subagents.active import ActiveRuns
-from bot.subagents.cards import Cards
+from bot.subagents.cards import Cards, InnerRuns
 from bot.subagents.endings import Endings, wrap
 from bot.subagents.limits import Admission, SubagentSettings, decide
 from bot.subagents.planning import PlannedRun, RunPlanner, within_parent
-from bot.subagents.progress import InnerRuns
 from bot.subagents.records import Records
 from bot.subagents.requests import (
     PRIVATE,

@@ -11,7 +11,7 @@ from bot.agent.base_agent import BaseAgent
 from bot.agent.budget import TokenBudget, WorkClock
 from bot.agent.context import fit, noted, run_prompt, run_task, servers_away
 from bot.agent.credentials import CredentialLog
-from bot.agent.journal import StoredJournal
+from bot.agent.journal import StoredJournal, usage_of
 from bot.agent.messages import Answer, Message, ToolResults, from_json
 from bot.agent.permissions import Permissions, read_rules
 from bot.agent.progress import Progress
@@ -19,7 +19,6 @@ from bot.agent.protocols import AgentConfig, AgentContext
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
-from bot.agent.usage_columns import usage_of
 from bot.catalog.agents import Agents, find
 from bot.errors import NotAllowedError
 from bot.events import EventBus
@@ -28,8 +27,8 @@ from bot.rights.effective import Rights, RightsOf, unlimited
 from bot.spending.pools import Payer
 from bot.subagents.active import ActiveRun, RunAccount, RunInbox
 from bot.subagents.asking import OwnerQuestions
+from bot.subagents.cards import RunReporter
 from bot.subagents.limits import SubagentSettings
-from bot.subagents.progress import RunReporter
 from bot.subagents.requests import (
     CALLERS,
     CONTINUES,

@@ -10,10 +10,10 @@ from functools import partial
 from bot.agent.activity import Activity
 from bot.agent.base_agent import INTERRUPTED_OUTPUT
 from bot.agent.budget import UNLIMITED, TokenBudget, WorkClock
+from bot.agent.journal import run_columns, usage_of
 from bot.agent.messages import Usage, estimate_tokens
 from bot.agent.progress import AgentResult, Progress
 from bot.agent.settings import AgentSettings
-from bot.agent.usage_columns import run_columns, usage_of
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.events import EventBus, RunStarted, RunStatusChanged
 from bot.logs import bound

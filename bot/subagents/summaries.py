@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bot.agent.budget import WorkClock
+from bot.agent.journal import run_columns
 from bot.agent.messages import StopReason, Usage, UserMessage, estimate_tokens
 from bot.agent.sanitizer import stored
-from bot.agent.usage_columns import run_columns
 from bot.catalog.agents import Agents, find
 from bot.errors import ModelError
 from bot.models.base import Model, ModelRequest

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import select
 
 from bot import accounts
-from bot.config.live import LiveConfig
 from bot.config.model import Config
+from bot.config.reloading import LiveConfig
 from bot.errors import BadRequestError, NotFoundError
 from bot.values import ConversationMode, File, Identity, Place
 from db import conversations, edits, holds, participants, user_deletion

@@ -5,9 +5,8 @@ from pathlib import Path
 from sqlalchemy import select
 
 from bot.config.differences import differences, fingerprint
-from bot.config.live import LiveConfig
 from bot.config.model import Config
-from bot.config.reloading import Reload
+from bot.config.reloading import LiveConfig, Reload
 from bot.config_reports import ConfigReports
 from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices

@@ -2,8 +2,8 @@
 
 import pytest
 
+from bot.agent.journal import run_columns
 from bot.agent.messages import Usage
-from bot.agent.usage_columns import run_columns
 from bot.values import Identity
 from db import run_summaries
 from db.database import Database

@@ -4,8 +4,8 @@ import asyncio
 from contextlib import suppress
 from datetime import timedelta
 
+from bot.agent.journal import run_columns
 from bot.agent.messages import Usage
-from bot.agent.usage_columns import run_columns
 from bot.values import Identity
 from db import deliveries, outbox, runs, sentences
 from db.database import Database

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from bot.agent.journal import columns
 from bot.agent.messages import Usage
-from bot.agent.usage_columns import columns
 from bot.values import Identity
 from db import spending, tables
 from db.database import Database

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import insert, update
 from sqlalchemy.exc import OperationalError
 
+from bot.agent.journal import run_columns
 from bot.agent.messages import Usage
-from bot.agent.usage_columns import run_columns
 from bot.errors import FencedError
 from bot.tasks import Tasks
 from bot.values import Identity, Json

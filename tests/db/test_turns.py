@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, text
 
+from bot.agent.journal import columns, usage_of
 from bot.agent.messages import Usage
-from bot.agent.usage_columns import columns, usage_of
 from bot.values import Identity, Place
 from db import conversations, turns, work
 from db.database import Database, DatabaseSettings

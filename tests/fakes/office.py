@@ -17,12 +17,11 @@ from bot.events import (
 from bot.platforms.base import RunCard
 from bot.spending.pools import Payer
 from bot.subagents.active import ActiveRuns
-from bot.subagents.cards import Cards
+from bot.subagents.cards import Cards, InnerRuns
 from bot.subagents.endings import Endings
 from bot.subagents.limits import DelegationRateLimit, SpawnRateLimit, SubagentSettings
 from bot.subagents.manager import SubagentManager
 from bot.subagents.planning import RunPlanner
-from bot.subagents.progress import InnerRuns
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller, RunRequest, Spawned
 from bot.subagents.wording import Outcome

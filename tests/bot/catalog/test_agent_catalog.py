@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.agent.settings import AgentsSettings
-from bot.catalog import agent_files
+from bot.catalog import files
 from bot.catalog.agents import AgentCatalog, check_name, find
 from bot.catalog.files import CHECK_SECONDS, FolderCount
 from bot.errors import BadRequestError, ConfigError
@@ -235,7 +235,7 @@ def test_links_to_folders_are_not_followed_and_reported(folder: Path) -> None:
 def test_a_folder_with_too_many_entries_is_cut_and_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_files, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(files, "MOST_ENTRIES", 3)
     (folder / "a").mkdir()
     (folder / "b").mkdir()
     for name in ("one", "two"):

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from bot.agent.journal import usage_of
 from bot.agent.messages import Answer, Message, Usage, UserMessage
 from bot.agent.settings import AgentSettings
-from bot.agent.usage_columns import usage_of
 from bot.conversations.compaction import Compaction, shown_summary
 from bot.models.base import Model
 from bot.values import Identity

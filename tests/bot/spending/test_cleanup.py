@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.agent.journal import columns
 from bot.agent.messages import Usage
-from bot.agent.usage_columns import columns
 from bot.spending.cleanup import PoolCleanup, is_limited
 from bot.spending.pools import Payer, pools_of
 from bot.spending.settings import SpendingSettings

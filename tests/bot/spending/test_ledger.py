@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
+from bot.agent.journal import columns
 from bot.agent.messages import Usage
-from bot.agent.usage_columns import columns
 from bot.errors import ModelRefusedError, NearLimitError, NotAllowedError, SpendingLimitError
 from bot.spending.ledger import AT_ONCE
 from bot.tasks import Tasks

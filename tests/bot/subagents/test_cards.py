@@ -10,8 +10,7 @@ from bot.agent.budget import WorkClock
 from bot.agent.protocols import Counters
 from bot.events import EventBus, RunEvent, RunProgress, RunStatusChanged, ended
 from bot.platforms.base import CardStep, RunCard
-from bot.subagents.cards import QUICK_SECONDS, Cards
-from bot.subagents.progress import RunReporter
+from bot.subagents.cards import QUICK_SECONDS, Cards, RunReporter
 from bot.values import Identity, RunStatus, StepState
 from db.database import Database
 from db.runs import Run

@@ -3,8 +3,14 @@
 import pytest
 from pydantic import ValidationError
 
-from bot.rights.roles import asks_for_groups, rights_of, role_of
-from bot.rights.settings import RoleSettings, RolesSettings, names_of
+from bot.rights.settings import (
+    RoleSettings,
+    RolesSettings,
+    asks_for_groups,
+    names_of,
+    rights_of,
+    role_of,
+)
 from bot.values import Identity, Place
 
 ANN, BEN = Identity("discord", "", "10001"), Identity("slack", "T10", "U20")

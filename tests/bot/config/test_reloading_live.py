@@ -1,8 +1,8 @@
 """The configuration in force: one swap replaces every section at once."""
 
 from bot.agent.settings import AgentSettings
-from bot.config.live import LiveConfig
 from bot.config.model import Config
+from bot.config.reloading import LiveConfig
 from bot.subagents.limits import SubagentSettings
 
 
