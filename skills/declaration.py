@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bot.catalog.agents import Agents
     from bot.conversations.commands import ChatCommand
     from bot.events import EventBus
-    from bot.models.anthropic_client import Claude
+    from bot.models.anthropic import Claude
     from bot.platforms.base import Outlet
     from bot.subagents.manager import SubagentManager
     from bot.subagents.records import Records

@@ -64,7 +64,8 @@ LINES = {
     "bot.subagents": 5,
     "bot.agent": 6,
     "bot.engine": 6,
-    "bot.models.anthropic_client": 7,
+    "bot.models.anthropic": 7,
+    "bot.models.anthropic_clouds": 3,
     "bot.models.anthropic_codec": 7,
     "bot.models.base": 7,
     "bot.models.capabilities": 7,
@@ -231,7 +232,6 @@ SEES_ITS_LINE = {
     "skills.web.skill": ("bot.models.catalog",),
     "bot.report": ("bot.inventory",),
     "bot.models.catalog": ("bot.models",),
-    "bot.models.anthropic_clouds": ("bot.models.anthropic",),
     "bot.models.checkup": ("bot.models.catalog", "bot.models.anthropic_clouds"),
     "bot.models.providers": ("bot.models",),
 }

@@ -379,8 +379,8 @@ BROKEN: list[tuple[Rule, str, str, str]] = [
     (
         imports_against_the_lines,
         "bot/models/bad.py",
-        "from bot.models.anthropic import anthropic_model",
-        "does not see bot.models.anthropic",
+        "from bot.models.openai import openai_model",
+        "does not see bot.models.openai",
     ),
     (imports_against_the_lines, "skills/bad.py", "import skills.notes", "does not see skills"),
     (imports_against_the_lines, "bot/engine.py", "import tests.fakes.clock", "for tests"),

@@ -14,8 +14,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr
 
 from bot.errors import ModelError, ModelRefusedError
-from bot.models.anthropic import StreamedMessage
-from bot.models.anthropic_client import PATH
+from bot.models.anthropic import PATH, StreamedMessage
 from bot.models.anthropic_codec import CLAUDE, answer_from, body_for
 from bot.models.capabilities import Knows
 from bot.models.client import Lazy, Sdk, SdkModel, SdkSettings, arguments_of, sdk_of

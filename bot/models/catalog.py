@@ -11,8 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from bot.agent.messages import Usage
 from bot.errors import BadRequestError
-from bot.models.anthropic import anthropic_model
-from bot.models.anthropic_client import AnthropicSettings
+from bot.models.anthropic import AnthropicSettings, anthropic_model
 from bot.models.anthropic_clouds import BedrockSettings, VertexSettings, bedrock_model, vertex_model
 from bot.models.base import ProviderSettings
 from bot.models.capabilities import CapabilitySettings, Knows, ModelCapabilities

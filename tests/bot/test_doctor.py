@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 from bot.checks import Check, works
 from bot.config.model import Config
 from bot.doctor import examine, told
-from bot.models.anthropic_client import AnthropicSettings
+from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.models.openai import OpenAISettings
 from bot.platforms.discord.settings import DiscordSettings

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from bot.config.model import Config
 from bot.conversations.access import AccessSettings
-from bot.models.anthropic_client import AnthropicSettings
+from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack import oauth

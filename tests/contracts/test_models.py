@@ -25,8 +25,7 @@ from bot.errors import (
     ModelError,
     ModelUnavailableError,
 )
-from bot.models.anthropic import anthropic_model
-from bot.models.anthropic_client import AnthropicSettings
+from bot.models.anthropic import AnthropicSettings, anthropic_model
 from bot.models.base import Model, ModelRequest, ToolDescription
 from bot.models.offline import OfflineModel, OfflineSettings
 from bot.models.openai import OpenAISettings, openai_model

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Table, make_url, select, update
 
 from bot.app import open_bot
 from bot.config.model import Config
-from bot.models.anthropic_client import AnthropicSettings
+from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.models.retrying import RetrySettings
 from bot.platforms.base import CommandReply, Incoming

@@ -9,7 +9,7 @@ from functools import partial
 from bot.agent.messages import Usage, estimate_tokens
 from bot.errors import ModelError
 from bot.models import failures
-from bot.models.anthropic_client import NAME, Claude, open_sdk
+from bot.models.anthropic import NAME, Claude, open_sdk
 from bot.models.anthropic_codec import usage_of
 from bot.models.base import WAIT_MARGIN_SECONDS
 from bot.models.client import MALFORMED, Lazy

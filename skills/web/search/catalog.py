@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 
 from pydantic import SecretStr
 
-from bot.models.anthropic_client import Claude
+from bot.models.anthropic import Claude
 from bot.net.settings import FetchSettings
 from bot.net.web import Site
 from skills.web.search.anthropic import ClaudeSearch

@@ -17,7 +17,7 @@ from bot.errors import ModelRefusedError, ModelUnavailableError
 from bot.events import EventBus, ServiceTroubled, ended
 from bot.loop_watch import LoopWatch, WatchedLoop, started
 from bot.models.base import ModelRequest
-from bot.models.health import ProviderHealth, WatchedModel
+from bot.models.providers import ProviderHealth, WatchedModel
 from bot.tasks import Tasks
 from bot.values import Identity, RunStatus
 from db import pauses, workers

@@ -26,8 +26,7 @@ from bot.agent.messages import (
 )
 from bot.conversations.files import FileSettings
 from bot.errors import ContextTooLongError, ModelError, ModelRefusedError, ModelUnavailableError
-from bot.models.anthropic import anthropic_model
-from bot.models.anthropic_client import AnthropicSettings
+from bot.models.anthropic import AnthropicSettings, anthropic_model
 from bot.models.base import ModelRequest, ToolDescription
 from bot.models.client import SdkModel
 from bot.values import Json
@@ -606,8 +605,7 @@ def test_the_sdk_is_imported_only_when_it_is_needed() -> None:
     program = """
 import asyncio, sys
 from contextlib import aclosing
-from bot.models.anthropic import anthropic_model
-from bot.models.anthropic_client import AnthropicSettings
+from bot.models.anthropic import AnthropicSettings, anthropic_model
 async def main():
     async with aclosing(anthropic_model(AnthropicSettings(api_key="sk-x"))) as model:
         print("anthropic" in sys.modules)

@@ -5,8 +5,7 @@ import sys
 from contextlib import aclosing
 
 from bot.agent.messages import Message, ToolResult, ToolResults, UserMessage
-from bot.models.anthropic import anthropic_model
-from bot.models.anthropic_client import AnthropicSettings
+from bot.models.anthropic import AnthropicSettings, anthropic_model
 from bot.models.base import ModelRequest, ToolDescription
 
 SCHEMA = {

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from bot.agent.messages import Answer, Usage
+from bot.models.attempts import MeteredModel
 from bot.models.base import ModelRequest
 from bot.models.catalog import ModelSettings
-from bot.models.metered import MeteredModel
 from bot.models.prices import PINNED, VERSION, Prices, PriceSettings
 from bot.values import Json
 from tests.fakes.losing_model import LosingModel

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from bot.agent.messages import UserMessage
 from bot.errors import ModelError
 from bot.models import anthropic_codec, openai_codec
-from bot.models.anthropic import StreamedMessage, anthropic_model
-from bot.models.anthropic_client import AnthropicSettings
+from bot.models.anthropic import AnthropicSettings, StreamedMessage, anthropic_model
 from bot.models.base import ModelRequest, ToolDescription, offered
 from bot.models.client import SdkModel
 from bot.models.openai import OpenAISettings, StreamedCompletion, openai_model

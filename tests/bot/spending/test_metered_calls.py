@@ -7,8 +7,8 @@ import pytest
 
 from bot.agent.messages import Answer, Usage
 from bot.errors import ModelUnavailableError, SpendingLimitError
+from bot.models.attempts import MeteredModel
 from bot.models.base import ModelRequest
-from bot.models.metered import MeteredModel
 from bot.models.metering import bounds_of
 from bot.models.prices import Prices
 from bot.models.retrying import Patience, RetryingModel, RetrySettings

@@ -12,7 +12,7 @@ from pydantic import SecretStr, ValidationError
 
 from bot.agent.messages import Usage
 from bot.config.model import Config
-from bot.models.anthropic_client import AnthropicSettings, Claude
+from bot.models.anthropic import AnthropicSettings, Claude
 from bot.models.catalog import ModelSettings
 from bot.models.metering import MeteredCall
 from bot.models.prices import Prices

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from bot.errors import ToolError
-from bot.models.anthropic_client import AnthropicSettings, Claude
+from bot.models.anthropic import AnthropicSettings, Claude
 from bot.models.prices import Prices
 from bot.models.retrying import Patience, RetrySettings
 from bot.net.settings import FetchSettings

@@ -1,5 +1,6 @@
-"""Reserves an amount for each request to a provider, and adds the cost to its usage."""
+"""Wraps the attempts of model calls: reserves and charges the cost of each, and publishes it."""
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -7,7 +8,14 @@ from functools import partial
 from typing import Protocol
 
 from bot.agent.messages import Answer, Usage
-from bot.errors import NearLimitError
+from bot.counted_events import ModelCalled
+from bot.errors import (
+    ModelError,
+    ModelRefusedError,
+    ModelUnavailableError,
+    NearLimitError,
+    SpendingLimitError,
+)
 from bot.models.base import Model, ModelRequest, OnText
 from bot.models.client import estimated_input
 from bot.models.metering import Meter, MeteredCall, bounds_of
@@ -15,6 +23,8 @@ from bot.models.prices import Prices
 
 #: Receives the priced usage of a request and the name of its model.
 Charge = Callable[[Usage, str], None]
+#: Receives the event of each attempt.
+Observe = Callable[[ModelCalled], None]
 
 
 class CountingModel(Model, Protocol):
@@ -88,3 +98,63 @@ class MeteredModel:
         priced = self.prices.priced(answer.usage, self.provider, request.model, answer.model)
         charge(priced, answer.model or request.model)
         return replace(answer, usage=priced)
+
+
+def outcome_of(error: BaseException) -> str:
+    """Return the label of an attempt that raised an error."""
+    match error:
+        case ModelUnavailableError():
+            return "unavailable"
+        case ModelRefusedError():
+            return "refused"
+        case SpendingLimitError():
+            return "limit"
+        case ModelError():
+            return "failed"
+        case Exception():
+            return "error"
+        case _:
+            return "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedModel:
+    """Wraps a model and publishes the outcome, the time and the usage of each attempt."""
+
+    model: Model
+    provider: str
+    observe: Observe
+    monotonic: Callable[[], float] = time.monotonic
+
+    async def ask(self, request: ModelRequest, on_text: OnText | None = None) -> Answer:
+        """Return the model's answer; see `bot.models.base.Model`."""
+        began, outcome, usage = self.monotonic(), "answered", Usage()
+
+        def on_lost(asked: ModelRequest, lost: Usage) -> None:
+            nonlocal usage
+            usage += lost
+            if request.on_lost is not None:
+                request.on_lost(asked, lost)
+
+        try:
+            answer = await self.model.ask(replace(request, on_lost=on_lost), on_text)
+        except BaseException as error:
+            outcome = outcome_of(error)
+            raise
+        else:
+            usage += answer.usage
+            return answer
+        finally:
+            self.observe(
+                ModelCalled(
+                    provider=self.provider,
+                    outcome=outcome,
+                    seconds=self.monotonic() - began,
+                    repeated=request.repeated,
+                    input=usage.input,
+                    output=usage.output,
+                    cache_read=usage.cache_read,
+                    cache_write=usage.cache_write,
+                    cost=usage.money,
+                )
+            )

@@ -14,8 +14,8 @@ from bot.errors import (
     ModelUnavailableError,
     SpendingLimitError,
 )
+from bot.models.attempts import ObservedModel, outcome_of
 from bot.models.base import ModelRequest, OnText
-from bot.models.observing import ObservedModel, outcome_of
 from bot.models.retrying import Patience, RetryingModel, RetrySettings
 
 REQUEST = ModelRequest(model="some-model", prompt="", messages=(UserMessage("Hi"),))
