@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.agent.settings import AgentsSettings
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import ConversationSettings
 from bot.values import Identity, Json, RunStatus
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.prompt_cache import best_possible, paid, prefixes

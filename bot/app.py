@@ -39,7 +39,6 @@ from bot.conversations.announcements import Announcements, Notices
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
 from bot.conversations.audit import AuditKeys, AuditLog
-from bot.conversations.audit_settings import AuditSettings
 from bot.conversations.command_lines import CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import CommandRunner
@@ -47,12 +46,11 @@ from bot.conversations.control import Control
 from bot.conversations.deciding import Deciders
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
-from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.progress_notices import ProgressNotices
 from bot.conversations.retention import Retention
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import AuditSettings, CatchUpSettings, ConversationSettings
 from bot.conversations.spending_notices import SpendingNotices
 from bot.conversations.upkeep import Upkeep
 from bot.disk import DiskReserve, DiskSettings

@@ -17,13 +17,12 @@ from bot.conversations.announcements import Notices
 from bot.conversations.approvals import Approvals
 from bot.conversations.audit import AuditLog
 from bot.conversations.compaction import Compaction
-from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.health import Health
 from bot.conversations.lost_access import LostAccess
 from bot.conversations.pairing import Pairings
 from bot.conversations.place_offers import PlaceOffers
 from bot.conversations.rights import Memberships, RightsDirectory
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import CatchUpSettings, ConversationSettings
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Turns

@@ -15,7 +15,7 @@ from bot.conversations.audit import (
     report,
     since_of,
 )
-from bot.conversations.audit_settings import AuditSettings
+from bot.conversations.settings import AuditSettings
 from bot.errors import NotFoundError
 from bot.values import utc_now
 from migrations.run import opened_beside

@@ -9,10 +9,8 @@ from pydantic import Field, SecretStr, create_model, model_validator
 from bot.agent.permissions import PermissionSettings
 from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSettings
 from bot.conversations.access import AccessSettings
-from bot.conversations.audit_settings import AuditSettings
 from bot.conversations.files import FileSettings
-from bot.conversations.gaps import CatchUpSettings
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import AuditSettings, CatchUpSettings, ConversationSettings
 from bot.disk import DiskSettings
 from bot.models.catalog import ModelSettings
 from bot.monitoring.settings import MonitoringSettings

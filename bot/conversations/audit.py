@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bot.conversations.admin_notices import AdminNotice
-from bot.conversations.audit_settings import LEAST_KEY_CHARACTERS, AuditSettings
+from bot.conversations.settings import LEAST_KEY_CHARACTERS, AuditSettings
 from bot.errors import BadRequestError, ConfigError
 from bot.values import Clock, Json, Live, Place
 from db import audit, audit_chain

@@ -10,7 +10,7 @@ from bot.conversations import inbound
 from bot.conversations.access import is_private
 from bot.conversations.attribution import join
 from bot.conversations.commands import CommandRunner
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import ConversationSettings
 from bot.errors import DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming
 from bot.subagents.requests import Caller

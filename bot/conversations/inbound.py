@@ -23,7 +23,7 @@ from bot.conversations.command_table import COMMANDS
 from bot.conversations.files import AttachmentSettings, not_read_yet, take
 from bot.conversations.pause_lines import LEAVING, kept_text
 from bot.conversations.placing import begun, conversation_of, is_current
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import ConversationSettings
 from bot.engine import Engine
 from bot.errors import NotAllowedError
 from bot.events import EventBus, FilesAttached, TurnWaiting

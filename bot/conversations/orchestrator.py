@@ -17,10 +17,10 @@ from bot.conversations.command_lines import CommandGroup, CommandTable
 from bot.conversations.commands import ChatCommand
 from bot.conversations.deciding import GONE_REPLY
 from bot.conversations.durable_commands import DurableCommands
-from bot.conversations.gaps import MARGIN, CatchUpSettings, quote
 from bot.conversations.inbound import MayAnswerError, TurnQueue, authorise
 from bot.conversations.rights import RightsDirectory
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import CatchUpSettings, ConversationSettings
+from bot.conversations.turn_reply import quote
 from bot.errors import NotAllowedError
 from bot.events import FilesDeleted
 from bot.platforms.base import CommandReply, Incoming, Overview
@@ -34,6 +34,8 @@ from db import conversations, edits, outbox, runs, shared_threads, turns, worker
 from db.database import Database
 
 MAX_MESSAGE = 50_000
+#: Overlap with the time before a gap, for events in flight and for clocks that differ.
+MARGIN = timedelta(minutes=2)
 #: A message of one of these words stops the answer in progress.
 STOP_WORDS = frozenset({"stop", "halt", "cancel"})
 #: Longest time for which a platform may still show that an answer is in progress.
@@ -88,7 +90,8 @@ class Orchestrator:
         while len(self.turns.by_id) >= MISSED_TURNS:  # noqa: ASYNC110 - new messages first
             await asyncio.sleep(ROOM_SECONDS)
         reply = await self._dispatch(incoming, role)
-        if reply is None or self.now() - incoming.said_at <= self.catch_up().quote_after:
+        quoted_from = timedelta(minutes=self.catch_up().quote_after_minutes)
+        if reply is None or self.now() - incoming.said_at <= quoted_from:
             return reply
         return replace(reply, text=quote(incoming.text) + reply.text)
 

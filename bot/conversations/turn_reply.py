@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from bot.agent.journal import columns, usage_of
 from bot.agent.progress import WAITING, AgentResult, Progress
+from bot.agent.sanitizer import one_line
 from bot.errors import DeliveryError
 from bot.platforms.base import ReplyStream
 from bot.values import Json, RunStatus
@@ -29,6 +30,8 @@ LIMITS = {
 }
 FALLBACK = "_(`{}` answered: the usual model was unavailable.)_"
 AWAY = "⚠️ Not reachable now: {}. {} tools were missing."
+#: Longest quote of a message, in characters.
+LONGEST_QUOTE = 200
 #: Beginning of a model's thoughts, which are shown while no other text has arrived.
 THOUGHT = "💭"
 
@@ -126,6 +129,11 @@ class TurnReply:
             with suppress(TimeoutError):
                 async with asyncio.timeout(SEND_SECONDS):
                     await self.stream.abandon()
+
+
+def quote(text: str) -> str:
+    """Return the beginning of an old message as a quote, to precede its answer."""
+    return f"> {one_line(text, LONGEST_QUOTE)}\n\n"
 
 
 def late_reply(turn: Turn, text: str, asked: str, *, unsure: bool) -> NewOutboxEntry:

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from math import inf
 from zoneinfo import ZoneInfo
@@ -23,9 +24,9 @@ from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Approved, Toolbox
 from bot.conversations.announcements import Notices
 from bot.conversations.context_preview import ContextPreview
-from bot.conversations.gaps import CatchUpSettings, quote
 from bot.conversations.pause_lines import pause_line
 from bot.conversations.place_offers import PlaceOffers, day_of, key_of, uses_of
+from bot.conversations.settings import CatchUpSettings
 from bot.conversations.turn_context import Beginning, TurnContext
 from bot.conversations.turn_inbox import TurnInbox
 from bot.conversations.turn_reply import (
@@ -34,13 +35,14 @@ from bot.conversations.turn_reply import (
     OutageNotices,
     TurnReply,
     late_reply,
+    quote,
 )
 from bot.counted_events import TurnEnded
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.events import AnnouncementDue, EventBus, TurnWaiting
 from bot.logs import bound
 from bot.models.base import Model, ToolDescription
-from bot.platforms.base import Outlet, ReplyStream
+from bot.platforms.base import Outlet
 from bot.rights.effective import Rights, RightsOf, unlimited
 from bot.spending.pools import Payer
 from bot.subagents.active import ActiveRuns, CancelReason, Restarts
@@ -132,10 +134,20 @@ class Turns:
     async def _run(self, turn: Turn) -> None:
         active = self.active.enter(turn.id)
         reply = TurnReply(Progress())
+
+        def begun(message_id: str) -> None:
+            store = partial(self.database.write, turns.keep_reply, turn, message_id)
+            self.tasks.start(patiently(store, seconds=inf), name="store the id of a reply")
+
         try:
-            reply.stream = self._open_stream(turn)
+            outlet = self.outlets.get(turn.place.platform)
+            if outlet is not None and turn.kind != "summary":
+                reply.stream = outlet.open_reply(
+                    turn.place, turn.user, turn.reply_message_id, begun=begun
+                )
             age = self.now() - (turn.sent_at or turn.created_at)
-            if turn.kind == "message" and age > self.catch_up().quote_after:
+            quoted_from = timedelta(minutes=self.catch_up().quote_after_minutes)
+            if turn.kind == "message" and age > quoted_from:
                 said = await self.database.read(conversations.text_of, turn.message_id)
                 reply.quote = quote(said)
             result = await self._attempt(turn, reply)
@@ -157,18 +169,6 @@ class Turns:
             self.active.leave(turn.id, active)
         end = self._conclude(turn, reply, result)
         await asyncio.shield(self.tasks.start(end, name="end of a turn"))
-
-    def _open_stream(self, turn: Turn) -> ReplyStream | None:
-        """Return the reply on the platform, the id of which is stored as soon as it exists."""
-        outlet = self.outlets.get(turn.place.platform)
-        if outlet is None or turn.kind == "summary":
-            return None
-
-        def begun(message_id: str) -> None:
-            store = partial(self.database.write, turns.keep_reply, turn, message_id)
-            self.tasks.start(patiently(store, seconds=inf), name="store the id of a reply")
-
-        return outlet.open_reply(turn.place, turn.user, turn.reply_message_id, begun=begun)
 
     async def _attempt(self, turn: Turn, reply: TurnReply) -> AgentResult:
         """Let the agent work for as long as a turn may take, and return its result.

@@ -40,17 +40,6 @@ class Quoted:
 REACTIONS = ("✅", "❌", "👍", "👎")
 
 
-def message_key(workspace: str, channel: str, message: str) -> str:
-    """Return the event id of a message, the same for a delivered and for a fetched message.
-
-    Args:
-        workspace: Empty if ids of channels are unique on the whole platform.
-        channel: The channel or thread that holds the message.
-        message: The platform's id of the message.
-    """
-    return f"message:{workspace}:{channel}:{message}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastMessage:
     """A message of a place, as the platform returns it on request.

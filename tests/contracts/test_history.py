@@ -10,7 +10,8 @@ import pytest
 
 from bot.errors import DeliveryError
 from bot.platforms.base import Outlet
-from bot.platforms.messages import PastMessage, message_key
+from bot.platforms.messages import PastMessage
+from bot.platforms.messaging.intake import message_key
 from bot.values import Identity, Place
 from tests.bot.platforms.discord.speaking import Stand as DiscordStand
 from tests.bot.platforms.discord.speaking import stand as discord_stand

@@ -8,7 +8,6 @@ from pydantic import SecretStr
 from bot.agent.messages import UserMessage
 from bot.catalog.agents import AgentDefinition
 from bot.conversations.audit import AuditKeys, AuditLog
-from bot.conversations.audit_settings import AuditSettings
 from bot.conversations.command_lines import CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import ChatCommand, CommandRunner
@@ -17,6 +16,7 @@ from bot.conversations.control import Control
 from bot.conversations.health import Health
 from bot.conversations.personal_copies import PersonalCopies, SavedCopies
 from bot.conversations.personal_data import PersonalData
+from bot.conversations.settings import AuditSettings
 from bot.conversations.undo import Undo
 from bot.events import EventBus
 from bot.personal import PersonalStore

@@ -2,7 +2,7 @@
 
 from sqlalchemy import select
 
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import ConversationSettings
 from bot.values import Json
 from db.tables import messages
 from tests.fakes.anthropic_server import Reply

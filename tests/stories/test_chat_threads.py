@@ -5,7 +5,7 @@ import re
 
 from bot.agent.settings import AgentSettings
 from bot.conversations.access import AccessSettings
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import ConversationSettings
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.documents import pdf

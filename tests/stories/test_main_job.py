@@ -1,6 +1,6 @@
 """The main job, end to end: talk, delegate, spawn, watch, announce."""
 
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import ConversationSettings
 from bot.subagents.limits import SubagentSettings
 from bot.values import RunStatus, short
 from tests.fakes.anthropic_server import Call, Reply

@@ -1,6 +1,6 @@
 """What the main agent remembers of a user, and what it never does, however obedient it is."""
 
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import ConversationSettings
 from bot.values import Place
 from tests.fakes.anthropic_server import Reply
 from tests.stories.stage import ALICE, BOB, PLATFORM, ROOM, Play, call, said, stage

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.conversations.gaps import CatchUpSettings
+from bot.conversations.settings import CatchUpSettings
 from tests.stories.on_discord import new_server, on_discord
 from tests.stories.test_chat_talk import echo
 

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.conversations.access import AccessSettings
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import ConversationSettings
 from bot.values import Identity, RunStatus, Stopper, short
 from db.tables import audit
 from tests.fakes.anthropic_server import Reply

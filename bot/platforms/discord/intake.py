@@ -34,13 +34,13 @@ from bot.platforms.discord.questions import show_settlement
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.handler import InboundHandler
-from bot.platforms.messages import message_key
 from bot.platforms.messaging.catch_up import CatchUp
 from bot.platforms.messaging.intake import (
     STORE_PAUSES,
     AccessRefusal,
     MessageReceiver,
     ReceivedMessage,
+    message_key,
 )
 from bot.recent import Recent
 from bot.tasks import Tasks

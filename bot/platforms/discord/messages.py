@@ -9,8 +9,9 @@ import discord
 from bot.agent.sanitizer import one_line
 from bot.platforms.discord.people import identity_of
 from bot.platforms.discord.settings import API_URL
-from bot.platforms.messages import REACTIONS, Attachment, PastMessage, Quoted, message_key
+from bot.platforms.messages import REACTIONS, Attachment, PastMessage, Quoted
 from bot.platforms.messaging.attachments import FileHost
+from bot.platforms.messaging.intake import message_key
 from bot.values import Place
 
 HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})

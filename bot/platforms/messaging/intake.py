@@ -106,6 +106,17 @@ class Deduplicator:
             await asyncio.wait(pending, timeout=seconds)
 
 
+def message_key(workspace: str, channel: str, message: str) -> str:
+    """Return the event id of a message, the same for a delivered and for a fetched message.
+
+    Args:
+        workspace: Empty if ids of channels are unique on the whole platform.
+        channel: The channel or thread that holds the message.
+        message: The platform's id of the message.
+    """
+    return f"message:{workspace}:{channel}:{message}"
+
+
 async def outcome(asked: Awaitable[Result], what: str) -> Result | CommandReply:
     """Return the result of a call to the core; an error becomes a failed `CommandReply`."""
     try:

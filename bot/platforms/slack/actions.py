@@ -10,9 +10,8 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.agent.sanitizer import one_line
-from bot.conversations.command_lines import CommandGroup, CommandSpec
+from bot.conversations.command_lines import CommandGroup, CommandSpec, handle_and_rest
 from bot.conversations.command_table import COMMANDS
-from bot.conversations.command_words import handle_and_rest
 from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
 from bot.platforms.messaging.intake import outcome

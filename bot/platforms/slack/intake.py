@@ -10,12 +10,12 @@ from slack_sdk.socket_mode.aiohttp import SocketModeClient
 
 from bot.errors import DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import CommandReply, Incoming
-from bot.platforms.messages import message_key
 from bot.platforms.messaging.intake import (
     STORE_PAUSES,
     AccessRefusal,
     MessageReceiver,
     ReceivedMessage,
+    message_key,
 )
 from bot.platforms.messaging.texts import decision
 from bot.platforms.slack import messages

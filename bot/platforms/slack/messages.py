@@ -15,8 +15,9 @@ from typing import Any
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.agent.sanitizer import one_line
-from bot.platforms.messages import Attachment, PastMessage, Quoted, message_key
+from bot.platforms.messages import Attachment, PastMessage, Quoted
 from bot.platforms.messaging.attachments import FileHost
+from bot.platforms.messaging.intake import message_key
 from bot.platforms.messaging.texts import short_answer
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.people import Names, author_of

@@ -10,7 +10,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.conversations.access import is_private
 from bot.errors import DeliveryError
-from bot.platforms.messages import PastMessage, message_key
+from bot.platforms.messages import PastMessage
+from bot.platforms.messaging.intake import message_key
 from bot.platforms.reading import NO_LINK, NOT_ADMITTED, NOT_FOUND, PRIVATE, ReadRequest
 from bot.platforms.slack.clients import Clients, team_of
 from bot.platforms.slack.messages import History, spoken

@@ -13,12 +13,11 @@ from bot.conversations.approvals import Approvals
 from bot.conversations.deciding import Deciders
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
-from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.inbound import TurnQueue
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.pairing import Pairings
 from bot.conversations.rights import Memberships, RightsDirectory
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import CatchUpSettings, ConversationSettings
 from bot.disk import DiskReserve
 from bot.events import EventBus
 from bot.platforms.base import Incoming

@@ -18,8 +18,8 @@ from bot.conversations.audit import (
     since_of,
 )
 from bot.conversations.audit_commands import SHOWN
-from bot.conversations.audit_settings import AuditSettings
 from bot.conversations.commands import CommandRunner
+from bot.conversations.settings import AuditSettings
 from bot.errors import BadRequestError, ConfigError
 from bot.subagents.limits import SubagentSettings
 from bot.values import Identity, Place, Role

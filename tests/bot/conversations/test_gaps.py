@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import select
 
 from bot.conversations import orchestrator
-from bot.conversations.gaps import MARGIN, CatchUpSettings
-from bot.conversations.orchestrator import Orchestrator
+from bot.conversations.orchestrator import MARGIN, Orchestrator
+from bot.conversations.settings import CatchUpSettings
 from bot.platforms.base import Incoming
 from bot.values import Identity, Place
 from db import conversations, turns

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from bot.conversations.announcements import Announcements
 from bot.conversations.commands import CommandRunner
 from bot.conversations.durable_commands import DurableCommands
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import ConversationSettings
 from bot.conversations.upkeep import Heartbeat, Upkeep
 from bot.errors import DatabaseUnreachableError
 from bot.subagents.limits import SubagentSettings

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import ConversationSettings
 from bot.conversations.thread_reader import ThreadReader
 from bot.errors import DeliveryError
 from bot.platforms.messages import Attachment, PastMessage, Quoted

@@ -25,7 +25,7 @@ from bot.agent.settings import AgentSettings
 from bot.conversations import foreign_content
 from bot.conversations.compaction import Compaction
 from bot.conversations.foreign_content import EARLIER_IMAGES, IMAGE_BYTES, LEFT_OUT, chosen
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import ConversationSettings
 from bot.conversations.situation_lines import MEMORIES, MEMORY_CHARACTERS
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext

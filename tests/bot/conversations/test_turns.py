@@ -14,9 +14,8 @@ from bot.conversations.announcements import Notices
 from bot.conversations.approvals import Approvals
 from bot.conversations.compaction import Compaction
 from bot.conversations.deciding import Deciders
-from bot.conversations.gaps import CatchUpSettings
 from bot.conversations.place_offers import PlaceOffers
-from bot.conversations.sharing import ConversationSettings
+from bot.conversations.settings import CatchUpSettings, ConversationSettings
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
 from bot.conversations.turn_reply import STOPPED

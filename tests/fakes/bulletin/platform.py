@@ -22,7 +22,7 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.handler import InboundHandler
-from bot.platforms.messages import PastMessage, message_key
+from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.cards import CardMessage
 from bot.platforms.messaging.intake import (
     NOT_YOU,
@@ -30,6 +30,7 @@ from bot.platforms.messaging.intake import (
     Deduplicator,
     MessageReceiver,
     ReceivedMessage,
+    message_key,
 )
 from bot.platforms.messaging.live import GrowingReply, LiveMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say

@@ -8,9 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bot.agent.sanitizer import one_line
-from bot.conversations.command_lines import CommandGroup
+from bot.conversations.command_lines import CommandGroup, handle_and_rest
 from bot.conversations.command_table import COMMANDS
-from bot.conversations.command_words import handle_and_rest
 from bot.errors import BotError
 from bot.platforms.base import Announcement, CommandReply, Incoming
 from bot.platforms.messaging.intake import NOT_YOU, TROUBLE

@@ -1,10 +1,10 @@
-"""The settings of shared conversations: who shares one, and what is read when it begins."""
+"""The settings of conversations, of catching up on missed messages, and of the audit log."""
 
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from bot.conversations.access import is_private
 from bot.values import PERSONAL, ConversationMode, Place, Settings
@@ -13,6 +13,7 @@ Mode = Literal["shared", "personal"]
 AnswerRule = Literal["mentions", "conversation", "all"]
 #: `discord`, `discord:CHANNEL`, or `slack:TEAM:CHANNEL`.
 PlaceName = Annotated[str, Field(pattern=r"^[a-z]+(:[A-Za-z0-9_-]+){0,2}$")]
+LEAST_KEY_CHARACTERS = 32
 
 
 class ConversationSettings(Settings):
@@ -80,3 +81,40 @@ def _names(place: Place) -> tuple[str, ...]:
     """Return the names under which a place has settings, the most exact first."""
     platform, channel = place.platform, place.channel
     return f"{platform}:{place.workspace}:{channel}", f"{platform}:{channel}", platform
+
+
+class CatchUpSettings(Settings):
+    """Everything under `catch_up:`."""
+
+    enabled: bool = True
+    """Read what was said while the bot was not listening."""
+
+    hours: float = Field(1, gt=0, le=24)
+    """The most to look back, in hours."""
+
+    places: int = Field(100, ge=1, le=1_000)
+    """The most places to read; a thread is a place of its own."""
+
+    messages: int = Field(50, ge=1, le=200)
+    """The newest messages to read in a place."""
+
+    days: float = Field(7, gt=0, le=90)
+    """Channels and threads are read if the bot said something in so many days; direct messages
+    always.
+    """
+
+    quote_after_minutes: float = Field(10, gt=0)
+    """An answer to a message older than this quotes it."""
+
+
+class AuditSettings(Settings):
+    """Everything under `audit:`."""
+
+    key: SecretStr | None = Field(None, min_length=LEAST_KEY_CHARACTERS)
+    """Seals the audit log: a random text of at least 32 characters, the same for all processes,
+    such as "${RETINUE_AUDIT_KEY}". null: the bot makes one in the file `audit.key` of its data
+    folder, which is enough for one machine.
+    """
+
+    former_keys: tuple[SecretStr, ...] = ()
+    """Keys that sealed older entries, so that these can still be verified."""
