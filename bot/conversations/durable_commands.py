@@ -8,8 +8,8 @@ from math import inf
 from bot.agent.sanitizer import one_line
 from bot.conversations import inbound
 from bot.conversations.access import is_private
-from bot.conversations.attribution import join
 from bot.conversations.commands import CommandRunner
+from bot.conversations.placing import join
 from bot.conversations.settings import ConversationSettings
 from bot.errors import DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming

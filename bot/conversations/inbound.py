@@ -14,15 +14,14 @@ from typing import NamedTuple, TypeVar
 
 from bot.agent.journal import only_step
 from bot.agent.plain import quotes
-from bot.conversations import foreign_content
 from bot.conversations.access import AccessSettings, is_private, spelled
 from bot.conversations.announcements import Notices
-from bot.conversations.attribution import put_overheard
 from bot.conversations.chat_commands import greeting
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.files import AttachmentSettings, not_read_yet, take
+from bot.conversations.model_texts import stored_quotes
 from bot.conversations.pause_lines import LEAVING, kept_text
-from bot.conversations.placing import begun, conversation_of, is_current
+from bot.conversations.placing import begun, conversation_of, is_current, put_overheard
 from bot.conversations.settings import ConversationSettings
 from bot.engine import Engine
 from bot.errors import NotAllowedError
@@ -196,7 +195,7 @@ class TurnQueue:
             role="user",
             text=text,
             now=now,
-            quoted=foreign_content.stored([*incoming.quoted, *notes]),
+            quoted=stored_quotes([*incoming.quoted, *notes]),
             foreign=quotes(text),
             by=by,
         )
@@ -324,7 +323,7 @@ class TurnQueue:
             if nothing:
                 await turns.withdraw(tx, queued.turn_id)
             else:
-                quoted = foreign_content.stored([*incoming.quoted, *taken.notes])
+                quoted = stored_quotes([*incoming.quoted, *taken.notes])
                 await conversations.requote(tx, queued.message_id, quoted)
                 await stored_files.put_files(tx, queued.message_id, taken.files, self.now())
                 await turns.let_go(tx, queued.turn_id)

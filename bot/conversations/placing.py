@@ -1,12 +1,14 @@
-"""Places a message in its conversation, and begins the turn of the usual one with it."""
+"""Places messages in conversations with their authors, and begins the turn of the usual one."""
 
 from datetime import datetime
 
+from bot.agent.sanitizer import one_line
 from bot.conversations.access import is_private
-from bot.conversations.attribution import attribution, join
+from bot.conversations.model_texts import stored_quotes
 from bot.platforms.base import Incoming
-from bot.values import ConversationMode, Role, new_sortable_id
-from db import conversations, users
+from bot.platforms.messages import Quoted
+from bot.values import ConversationMode, Identity, Role, new_sortable_id
+from db import conversations, participants, users
 from db.conversations import Attribution
 from db.database import Transaction
 from db.intake import KnownConversation
@@ -75,4 +77,57 @@ def begun(
         number=known.number,
         looked_at=known.looked_at,
         seen_id=max(message_id, known.newest, known.read) if mode.shared else "",
+    )
+
+
+async def join(tx: Transaction, conversation_id: str, user: Identity, name: str) -> tuple[int, str]:
+    """Return the number and the shown name of a user whose words a conversation holds."""
+    shown = one_line(name, participants.NAME_LENGTH)
+    return await participants.join(tx, conversation_id, user.key, shown)
+
+
+def attribution(incoming: Incoming, number: int = 0, name: str = "") -> Attribution:
+    """Return the author of a message, by number and name in a shared conversation."""
+    return Attribution(
+        author=incoming.user.key,
+        author_number=number,
+        author_name=name,
+        reference=incoming.place.message,
+        reply_to=incoming.reply_to,
+        said_at=incoming.said_at,
+    )
+
+
+async def put_overheard(
+    tx: Transaction,
+    conversation_id: str,
+    incoming: Incoming,
+    *,
+    by_bot: bool,
+    now: datetime,
+    sorted_at: datetime | None = None,
+) -> None:
+    """Store a message as context in a conversation, with its author and the names of its files.
+
+    Args:
+        tx: The transaction.
+        conversation_id: The conversation.
+        incoming: The message.
+        by_bot: Whether another bot wrote it.
+        now: The time.
+        sorted_at: The time by which it is sorted among the others; `None` for now.
+    """
+    files = [Quoted("note", f"attached: {each.name}") for each in incoming.files]
+    number, name = await join(tx, conversation_id, incoming.user, incoming.user_name)
+    await conversations.say(
+        tx,
+        conversation_id,
+        role="bot" if by_bot else "user",
+        text=incoming.text,
+        now=now,
+        quoted=stored_quotes([*incoming.quoted, *files]),
+        foreign=True,
+        by=attribution(incoming, number, name),
+        overheard=True,
+        sorted_at=sorted_at,
     )

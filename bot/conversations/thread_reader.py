@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from bot.agent.messages import estimate_tokens
 from bot.agent.plain import plain
-from bot.conversations.attribution import put_overheard
+from bot.conversations.placing import put_overheard
 from bot.conversations.settings import ConversationSettings
 from bot.errors import DeliveryError
 from bot.platforms.base import Outlet

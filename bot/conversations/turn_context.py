@@ -12,12 +12,21 @@ from bot.agent.context import situation
 from bot.agent.messages import Answer, Message, Usage, UserMessage
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
-from bot.conversations import foreign_content
 from bot.conversations.access import is_private, own_scope
-from bot.conversations.attribution import OVERHEARD, SHARED, attributed, authors
 from bot.conversations.compaction import Compaction, shown_summary
-from bot.conversations.foreign_content import ConversationFiles, MessageFiles
-from bot.conversations.situation_lines import memory_lines, run_line, undelivered_lines
+from bot.conversations.model_texts import (
+    OVERHEARD,
+    SHARED,
+    ConversationFiles,
+    MessageFiles,
+    attributed,
+    authors,
+    memory_lines,
+    read_files,
+    run_line,
+    undelivered_lines,
+    with_quotes,
+)
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_results import calls_of, for_place
 from bot.subagents.requests import FOREIGN, Caller
@@ -172,7 +181,7 @@ class TurnContext:
         room = int(self.settings().context_tokens * FILE_CHARACTERS_PER_TOKEN)
         async with self.database.snapshot() as tx:
             past, newest, with_files = await _read(tx, turn)
-            sent = await foreign_content.read(tx, with_files, room)
+            sent = await read_files(tx, with_files, room)
             earlier: list[StoredFile] = []
             if past and past[0].role == "summary":
                 before = past[0].id
@@ -255,7 +264,7 @@ class TurnContext:
             elif item.author_number:
                 read = [UserMessage(attributed(item, known, zone, own.blocks), own.images)]
             else:
-                text = own.blocks + foreign_content.with_quotes(item.text, item.quoted)
+                text = own.blocks + with_quotes(item.text, item.quoted)
                 read = [UserMessage(text, own.images)]
             history.append((item, read))
         return files, history
@@ -358,7 +367,7 @@ def _last(turn: Turn, newest: StoredMessage, own: MessageFiles, block: str) -> U
     summary = SUMMARISE if turn.kind == "summary" else ""
     if turn.shared:
         return UserMessage(summary + block)
-    text = summary + foreign_content.with_quotes(newest.text, newest.quoted)
+    text = summary + with_quotes(newest.text, newest.quoted)
     return UserMessage(block + own.blocks + text, own.images)
 
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
-from bot.conversations import foreign_content
-from bot.conversations.attribution import attributed
+from bot.conversations.model_texts import attributed, with_quotes
 from bot.values import Place
 from db import turn_inbox
 from db.conversations import StoredMessage
@@ -49,7 +48,7 @@ class TurnInbox:
                 each.id,
                 attributed(each, {}, self.zone)
                 if each.author_number
-                else foreign_content.with_quotes(each.text, each.quoted),
+                else with_quotes(each.text, each.quoted),
             )
             for each in found
         ]

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from bot.conversations.access import AccessSettings, spelled
 from bot.conversations.answers import SHOWN_SECONDS
-from bot.conversations.attribution import put_overheard
+from bot.conversations.placing import put_overheard
 from bot.conversations.settings import ConversationSettings
 from bot.errors import NotAllowedError
 from bot.events import TurnWaiting

@@ -22,11 +22,17 @@ from bot.agent.messages import (
     to_json,
 )
 from bot.agent.settings import AgentSettings
-from bot.conversations import foreign_content
 from bot.conversations.compaction import Compaction
-from bot.conversations.foreign_content import EARLIER_IMAGES, IMAGE_BYTES, LEFT_OUT, chosen
+from bot.conversations.model_texts import (
+    EARLIER_IMAGES,
+    IMAGE_BYTES,
+    LEFT_OUT,
+    MEMORIES,
+    MEMORY_CHARACTERS,
+    chosen,
+    read_files,
+)
 from bot.conversations.settings import ConversationSettings
-from bot.conversations.situation_lines import MEMORIES, MEMORY_CHARACTERS
 from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
 from bot.values import File, Identity, Json, Place, Role
@@ -396,8 +402,8 @@ async def test_trimming_the_history_takes_files_away_with_their_messages(talk: T
 async def test_of_files_that_are_left_out_nothing_is_read(talk: Talk, database: Database) -> None:
     turn = await talk.say("Look", *[CAT] * 3)
     async with database.snapshot() as tx:
-        sent = await foreign_content.read(tx, [turn.message_id, "another"], 100)
-        shown = await foreign_content.read(tx, [turn.message_id], 100)
+        sent = await read_files(tx, [turn.message_id, "another"], 100)
+        shown = await read_files(tx, [turn.message_id], 100)
 
     assert len(sent.contents) == 3
     assert len(shown.contents) == 3
