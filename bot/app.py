@@ -35,7 +35,7 @@ from bot.config.reloading import LiveConfig
 from bot.config_reports import ConfigReports
 from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices
-from bot.conversations.announcements import Announcements, Notices
+from bot.conversations.announcements import Announcements
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
 from bot.conversations.audit import AuditKeys, AuditLog
@@ -47,8 +47,8 @@ from bot.conversations.deciding import Deciders
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.inbound import TurnQueue
+from bot.conversations.notices import Notices, ProgressNotices
 from bot.conversations.orchestrator import Orchestrator
-from bot.conversations.progress_notices import ProgressNotices
 from bot.conversations.retention import Retention
 from bot.conversations.settings import AuditSettings, CatchUpSettings, ConversationSettings
 from bot.conversations.spending_notices import SpendingNotices

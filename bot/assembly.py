@@ -13,18 +13,18 @@ from bot.config.reloading import LiveConfig
 from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices
 from bot.conversations.admin_watch import AdminWatch
-from bot.conversations.announcements import Notices
 from bot.conversations.approvals import Approvals
 from bot.conversations.audit import AuditLog
 from bot.conversations.compaction import Compaction
 from bot.conversations.health import Health
 from bot.conversations.lost_access import LostAccess
+from bot.conversations.notices import Notices
 from bot.conversations.pairing import Pairings
 from bot.conversations.place_offers import PlaceOffers
 from bot.conversations.rights import Memberships, RightsDirectory
 from bot.conversations.settings import CatchUpSettings, ConversationSettings
-from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
+from bot.conversations.turn_messages import ThreadReader
 from bot.conversations.turns import Turns
 from bot.conversations.undo import Undo
 from bot.conversations.upkeep import Duty

@@ -1,32 +1,40 @@
-"""Delivers the announcements in the outbox, with retries and backoff; sends signals and notices."""
+"""Delivers the announcements in the outbox, with retries and backoff."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from math import inf
 
-from bot.conversations import sending
 from bot.conversations.admin_notices import PREFIX, AdminNotices, id_of
-from bot.conversations.sending import DeliveryAttempt
+from bot.conversations.pause_lines import pause_line
 from bot.counted_events import DeliveryTried
 from bot.errors import DeliveryError, NotPresentError
 from bot.events import AnnouncementDue
 from bot.platforms.base import (
+    Announcement,
+    Choice,
     Delivered,
+    FileMessage,
+    NoticeButton,
     OutgoingFile,
     Outlet,
 )
 from bot.subagents.limits import SubagentSettings
+from bot.subagents.requests import notify_of
+from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, Live, Place
+from bot.values import Clock, Identity, Live, Stopper
 from db import admin_notices, deliveries, outbox, pauses, run_files, users
+from db.admin_notices import StoredNotice
 from db.database import Database, Transaction, patiently
 from db.deliveries import ClaimedEntry
 from db.group_writer import GroupWriter
 from db.outbox import OutboxEntry
+from db.pauses import Pause
+from db.users import User
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +47,30 @@ HELD_AT_MOST = timedelta(minutes=5)
 #: are claimed in the same transaction.
 BUSY_SECONDS, GATHER_SECONDS = 0.1, 0.02
 
+TOGETHER = "✅ {} sub-agents completed"
+
 #: Sends an item through an outlet.
 Send = Callable[[Outlet], Awaitable[Delivered]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryAttempt:
+    """An attempt to deliver items in one message, or the files of a run.
+
+    Attributes:
+        files: The files to send; for a run whose text is delivered.
+        left: The runs of which files are left to send after the text.
+        stopper: The user who stopped another user's run.
+        notice: The notice to admins that is delivered.
+        paused: The pause in the place.
+    """
+
+    items: Sequence[ClaimedEntry]
+    files: Sequence[OutgoingFile]
+    left: Sequence[str]
+    stopper: User | None
+    notice: StoredNotice | None
+    paused: Pause | None
 
 
 @dataclass(eq=False, slots=True)
@@ -131,7 +161,7 @@ class Announcements:
             return False, []
         items, left = attempt.items, attempt.left
         item = items[0]
-        send = sending.send_files if item.text_delivered else sending.send_texts
+        send = send_files if item.text_delivered else send_texts
         delivered = await self._send(items, partial(send, attempt))
         if delivered is None:
             return False, []
@@ -303,36 +333,60 @@ class Announcements:
             self.on_due(AnnouncementDue(key=key))
 
 
-@dataclass(frozen=True, slots=True)
-class Notices:
-    """Sends receipts and short notices in the background, to platforms with an outlet here."""
+async def send_texts(attempt: DeliveryAttempt, outlet: Outlet) -> Delivered:
+    """Send the texts of items in one message."""
+    items, notice, stopper = [*attempt.items], attempt.notice, attempt.stopper
+    item, several = items[0], len(items) > 1
+    resumable = not several and item.run_status is not None and item.run_status.resumable
+    if attempt.paused is not None:
+        paused = f"{items[-1].text}\n\n{pause_line(attempt.paused)}"
+        items[-1] = replace(items[-1], text=paused)
+    together: list[str] = []
+    for each in items:
+        together += [f"**{each.title}**", each.text, f"_{each.footer}_" if each.footer else ""]
+    buttons: tuple[NoticeButton, ...] = ()
+    if notice is not None and not notice.user_id:
+        # No admin has settled the notice.
+        buttons = tuple(
+            NoticeButton(notice.id, Choice(str(number), label), line)
+            for number, (label, line) in enumerate(notice.buttons, 1)
+        )
+    return await outlet.announce(
+        Announcement(
+            key=item.send_key or item.key,
+            place=item.place,
+            owner=item.user,
+            title=TOGETHER.format(len(items)) if several else item.title,
+            text="\n\n".join(filter(None, together)) if several else items[0].text,
+            footer="" if several else item.footer,
+            maybe_repeated=any(each.maybe_repeated for each in items),
+            stopped_by=Stopper(stopper.identity, shown_name(stopper)) if stopper else None,
+            resumable=item.run_id or "" if resumable else "",
+            quiet=_is_quiet(items),
+            results=tuple((each.run_id, each.text) for each in items if each.run_id),
+            buttons=buttons,
+        )
+    )
 
-    outlets: Mapping[str, Outlet]
-    tasks: Tasks
 
-    def acknowledge(self, place: Place) -> None:
-        """Show in a place that the message was received."""
-        if outlet := self.outlets.get(place.platform):
-            self.tasks.start(outlet.acknowledge(place), name="acknowledge")
+async def send_files(attempt: DeliveryAttempt, outlet: Outlet) -> Delivered:
+    """Send the files of the run of an item."""
+    item = attempt.items[0]
+    return await outlet.send_files(
+        FileMessage(
+            place=item.place,
+            owner=item.user,
+            files=attempt.files,
+            key=item.key,
+            maybe_repeated=item.maybe_repeated,
+        )
+    )
 
-    def answered(self, place: Place, *, read: bool = False) -> None:
-        """Remove the sign that the message waits for an answer; show that it was `read`."""
-        if outlet := self.outlets.get(place.platform):
-            self.tasks.start(outlet.answered(place, read=read), name="answered")
 
-    def say(self, place: Place, user: Identity, text: str) -> None:
-        """Send a text of a user's command to a place, for all who read there."""
-
-        async def send(outlet: Outlet) -> None:
-            try:
-                await outlet.open_reply(place, user).finish(text)
-            except DeliveryError as error:
-                log.info("A notice did not reach its place: %s", error)
-
-        if outlet := self.outlets.get(place.platform):
-            self.tasks.start(send(outlet), name="say")
-
-    def notify(self, place: Place, user: Identity, text: str) -> None:
-        """Send a short text to one user in a place."""
-        if outlet := self.outlets.get(place.platform):
-            self.tasks.start(outlet.tell(place, user, text), name="notify")
+def _is_quiet(items: Sequence[ClaimedEntry]) -> bool:
+    """Return True if the owner of runs needs no ping: by choice, or since the owner is here."""
+    of_runs = [(each, each.run_metadata) for each in items if each.run_metadata is not None]
+    if not of_runs:
+        return False
+    silent = all(notify_of(metadata, each.notify) == "silent" for each, metadata in of_runs)
+    return silent or any(each.owner_present for each, _ in of_runs)

@@ -15,11 +15,11 @@ from typing import NamedTuple, TypeVar
 from bot.agent.journal import only_step
 from bot.agent.plain import quotes
 from bot.conversations.access import AccessSettings, is_private, spelled
-from bot.conversations.announcements import Notices
 from bot.conversations.chat_commands import greeting
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.files import AttachmentSettings, not_read_yet, take
 from bot.conversations.model_texts import stored_quotes
+from bot.conversations.notices import Notices
 from bot.conversations.pause_lines import LEAVING, kept_text
 from bot.conversations.placing import begun, conversation_of, is_current, put_overheard
 from bot.conversations.settings import ConversationSettings

@@ -27,7 +27,7 @@ from bot.conversations.model_texts import (
     undelivered_lines,
     with_quotes,
 )
-from bot.conversations.thread_reader import ThreadReader
+from bot.conversations.turn_messages import ThreadReader
 from bot.conversations.turn_results import calls_of, for_place
 from bot.subagents.requests import FOREIGN, Caller
 from bot.values import Clock, Live, Place

@@ -22,13 +22,13 @@ from bot.agent.protocols import AgentConfig, AgentContext, TurnApprover
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Approved, Toolbox
-from bot.conversations.announcements import Notices
 from bot.conversations.context_preview import ContextPreview
+from bot.conversations.notices import Notices
 from bot.conversations.pause_lines import pause_line
 from bot.conversations.place_offers import PlaceOffers, day_of, key_of, uses_of
 from bot.conversations.settings import CatchUpSettings
 from bot.conversations.turn_context import Beginning, TurnContext
-from bot.conversations.turn_inbox import TurnInbox
+from bot.conversations.turn_messages import TurnInbox
 from bot.conversations.turn_reply import (
     STOPPED,
     DeliveryStatus,

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from bot.agent.settings import AgentSettings
 from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices
-from bot.conversations.announcements import Notices
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
 from bot.conversations.deciding import Deciders
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.inbound import TurnQueue
+from bot.conversations.notices import Notices
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.pairing import Pairings
 from bot.conversations.rights import Memberships, RightsDirectory

@@ -33,8 +33,8 @@ from bot.conversations.model_texts import (
     read_files,
 )
 from bot.conversations.settings import ConversationSettings
-from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
+from bot.conversations.turn_messages import ThreadReader
 from bot.values import File, Identity, Json, Place, Role
 from db import conversations, memories, outbox, tables, turns
 from db import files as stored_files

@@ -10,14 +10,14 @@ from sqlalchemy import select, update
 from bot.agent.messages import StopReason
 from bot.agent.permissions import Permissions
 from bot.agent.settings import AgentSettings
-from bot.conversations.announcements import Notices
 from bot.conversations.approvals import Approvals
 from bot.conversations.compaction import Compaction
 from bot.conversations.deciding import Deciders
+from bot.conversations.notices import Notices
 from bot.conversations.place_offers import PlaceOffers
 from bot.conversations.settings import CatchUpSettings, ConversationSettings
-from bot.conversations.thread_reader import ThreadReader
 from bot.conversations.turn_context import TurnContext
+from bot.conversations.turn_messages import ThreadReader
 from bot.conversations.turn_reply import STOPPED
 from bot.conversations.turns import Turns
 from bot.errors import DeliveryError, ModelError

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bot.conversations.settings import ConversationSettings
-from bot.conversations.thread_reader import ThreadReader
+from bot.conversations.turn_messages import ThreadReader
 from bot.errors import DeliveryError
 from bot.platforms.messages import Attachment, PastMessage, Quoted
 from bot.values import ConversationMode, Identity, Place

@@ -1,20 +1,60 @@
-"""Posts what runs report while they work, for users who asked for it."""
+"""Sends signals and short notices in the background: receipts, and reports of runs."""
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from bot.agent.sanitizer import one_line
-from bot.conversations.announcements import Notices
+from bot.errors import DeliveryError
 from bot.events import RunEnded, RunEvent, RunProgress
+from bot.platforms.base import Outlet
 from bot.subagents.requests import notify_of
 from bot.tasks import Tasks
-from bot.values import Clock, short
+from bot.values import Clock, Identity, Place, short
 from db import runs, users
 from db.database import Database
+
+log = logging.getLogger(__name__)
 
 #: The shortest time between two notices about one run.
 BETWEEN = timedelta(minutes=2)
 CHARACTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """Sends receipts and short notices in the background, to platforms with an outlet here."""
+
+    outlets: Mapping[str, Outlet]
+    tasks: Tasks
+
+    def acknowledge(self, place: Place) -> None:
+        """Show in a place that the message was received."""
+        if outlet := self.outlets.get(place.platform):
+            self.tasks.start(outlet.acknowledge(place), name="acknowledge")
+
+    def answered(self, place: Place, *, read: bool = False) -> None:
+        """Remove the sign that the message waits for an answer; show that it was `read`."""
+        if outlet := self.outlets.get(place.platform):
+            self.tasks.start(outlet.answered(place, read=read), name="answered")
+
+    def say(self, place: Place, user: Identity, text: str) -> None:
+        """Send a text of a user's command to a place, for all who read there."""
+
+        async def send(outlet: Outlet) -> None:
+            try:
+                await outlet.open_reply(place, user).finish(text)
+            except DeliveryError as error:
+                log.info("A notice did not reach its place: %s", error)
+
+        if outlet := self.outlets.get(place.platform):
+            self.tasks.start(send(outlet), name="say")
+
+    def notify(self, place: Place, user: Identity, text: str) -> None:
+        """Send a short text to one user in a place."""
+        if outlet := self.outlets.get(place.platform):
+            self.tasks.start(outlet.tell(place, user, text), name="notify")
 
 
 @dataclass(slots=True, kw_only=True)
