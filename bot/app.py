@@ -263,7 +263,7 @@ async def open_bot(
         )
         commands = DurableCommands(
             CommandRunner(
-                tables=lambda: CommandTable(
+                table=lambda: CommandTable(
                     (
                         *COMMANDS.commands,
                         *(each for parts in registry.parts for each in parts.commands),

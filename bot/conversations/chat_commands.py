@@ -194,7 +194,7 @@ async def undo(call: CommandCall) -> CommandReply:
 async def help_(call: CommandCall) -> CommandReply:
     """Show the commands and the agents."""
     bot, platform = call.bot, call.caller.place.platform
-    commands = bot.table.help(platform, call.rights)
+    commands = bot.table().help(platform, call.rights)
     agents = "\n".join(f"- {line}" for line in described(bot.agents))
     return CommandReply(text=f"{commands}\n\n**Agents**\n{agents}")
 

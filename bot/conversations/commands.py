@@ -99,7 +99,7 @@ class CommandCall:
 
     def typed(self, words: str) -> str:
         """Return a command of the conversation in the form that this user types."""
-        return self.bot.table.typed(words, self.caller.place.platform)
+        return self.bot.table().typed(words, self.caller.place.platform)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ class CommandRunner:
     """Carries out commands that users type, click or pick.
 
     Attributes:
-        tables: Returns all commands: the built-in ones and those of skills.
+        table: Returns all commands that exist now: the built-in ones and those of skills.
         turns: The turns at work in this process.
         undo: Takes back deletions and replacements.
         copies: Sends copies of everything that is stored about a user.
@@ -142,7 +142,7 @@ class CommandRunner:
         report: Describes the settings that apply to users.
     """
 
-    tables: Callable[[], CommandTable[ChatCommand]]
+    table: Callable[[], CommandTable[ChatCommand]]
     database: Database
     manager: SubagentManager
     records: Records
@@ -162,29 +162,24 @@ class CommandRunner:
     rights: RightsOf = unlimited
     report: "DescribesSettings | None" = None
 
-    @property
-    def table(self) -> CommandTable[ChatCommand]:
-        """All commands that exist now."""
-        return self.tables()
-
     async def run(self, text: str, caller: Caller) -> CommandReply:
         """Carry out a command line such as `/subagents stop 1a2b`.
 
         A command that cannot be carried out is answered with the reason and a way that works.
         """
-        typed = self.table.find(text)
+        typed = self.table().find(text)
         assert typed is not None, "The text is a command."
         command = typed.command
         if command is not None and not command.is_for(rights_of(caller)):
             # A command of users may have the same name.
-            command = self.table.get(CommandGroup.RUNS, typed.name)
+            command = self.table().get(CommandGroup.RUNS, typed.name)
         if command is None or not command.is_for(rights_of(caller)):
-            offered = [each.name for each in self.table.of(typed.group) if not each.admin]
+            offered = [each.name for each in self.table().of(typed.group) if not each.admin]
             name = one_line(typed.name, 30)
             if typed.group is CommandGroup.RUNS:
                 text = f"/subagents {name} is unknown. There are: {', '.join(offered)}."
                 return CommandReply(text=text, failed=True, private=True)
-            forms = [f"`{self.table.typed(each, caller.place.platform)}`" for each in offered]
+            forms = [f"`{self.table().typed(each, caller.place.platform)}`" for each in offered]
             known = ", ".join(["`/subagents`", *forms])
             text = f"There is no command /{name}. There are: {known}."
             return CommandReply(text=text, failed=True)

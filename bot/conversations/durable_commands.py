@@ -74,7 +74,7 @@ class DurableCommands:
             also: Writes what is stored together with the command; an error of it prevents both.
         """
         command_id = new_sortable_id()
-        typed = self.runner.table.find(text)
+        typed = self.runner.table().find(text)
         secret = typed and typed.command and typed.command.secret
         opens = typed and typed.command and typed.command.opens and typed.changes
 
@@ -132,10 +132,10 @@ class DurableCommands:
             self.tasks.start(self._again(command), name=f"command {command.id} once more")
 
     async def _again(self, command: StoredCommand) -> None:
-        typed = self.runner.table.find(command.text)
+        typed = self.runner.table().find(command.text)
         # Its skill may be off since the restart.
         shown = (
-            self.runner.table.named(typed, command.place.platform)
+            self.runner.table().named(typed, command.place.platform)
             if typed is not None
             else one_line(command.text, 40)
         )

@@ -74,7 +74,7 @@ class Orchestrator:
     @property
     def command_table(self) -> CommandTable[ChatCommand]:
         """All commands."""
-        return self.commands.runner.table
+        return self.commands.runner.table()
 
     async def receive(self, incoming: Incoming) -> CommandReply | None:
         """Receive a user's input: a message begins a turn, a command is answered at once."""

@@ -94,11 +94,6 @@ class RunCard:
     degraded: bool = False
     batch: str = ""
 
-    @property
-    def earlier_steps(self) -> int:
-        """The number of tool calls before those in `steps`."""
-        return max(0, self.tool_calls - len(self.steps)) if self.steps else 0
-
 
 class Weight(StrEnum):
     """The style of a choice, on platforms that support styles."""

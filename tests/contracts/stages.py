@@ -59,7 +59,7 @@ class Stage(Protocol):
 
 def _card_text(card: RunCard) -> str:
     steps = [(step.tool, step.state) for step in card.steps]
-    return "\n".join([f"{card.label} {card.status}", *nested(steps, earlier=card.earlier_steps)])
+    return "\n".join([f"{card.label} {card.status}", *nested(steps, calls=card.tool_calls)])
 
 
 class FakeStage:

@@ -52,7 +52,7 @@ def command_runner(
     turns, events = turns or ActiveRuns(), events or EventBus()
     general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
     return CommandRunner(
-        tables=lambda: CommandTable((*COMMANDS.commands, *more)),
+        table=lambda: CommandTable((*COMMANDS.commands, *more)),
         database=office.database,
         manager=office.manager,
         records=office.records,

@@ -66,7 +66,7 @@ def card_lines(card: RunCard, parts: CardParts) -> list[str]:
     if line and not collapsed:
         lines.append(f"↳ {line}")
     steps = [(code(step.tool, 40), step.state) for step in card.steps]
-    return [*lines, *nested(steps, earlier=card.earlier_steps)]
+    return [*lines, *nested(steps, calls=card.tool_calls)]
 
 
 def batch_head(cards: Sequence[RunCard]) -> str:

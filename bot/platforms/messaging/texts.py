@@ -35,14 +35,15 @@ def stop_watch(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def nested(steps: Sequence[tuple[str, StepState]], *, earlier: int, most: int = 7) -> list[str]:
+def nested(steps: Sequence[tuple[str, StepState]], *, calls: int, most: int = 7) -> list[str]:
     """Return the tool calls of a run as the lines of a tree below the run.
 
     Args:
         steps: (tool, state) of the newest calls, oldest first; already escaped.
-        earlier: The number of calls before them.
+        calls: The number of all calls; those before the newest are counted in a line.
         most: The most lines; the newest calls are shown.
     """
+    earlier = max(0, calls - len(steps)) if steps else 0
     noted = most > 1 and (earlier > 0 or len(steps) > most)
     room = most - noted
     kept = steps[-room:] if room > 0 else ()

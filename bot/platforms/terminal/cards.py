@@ -45,7 +45,7 @@ def progress_text(card: RunCard) -> str:
 def step_lines(card: RunCard, most: int = STEP_LINES) -> list[str]:
     """Return at most `most` lines for the tool calls of a run (features P3)."""
     steps = [(one_line(step.tool, limit=40), step.state) for step in card.steps]
-    return [f"  {line}" for line in nested(steps, earlier=card.earlier_steps, most=most)]
+    return [f"  {line}" for line in nested(steps, calls=card.tool_calls, most=most)]
 
 
 def live_lines(card: RunCard, elapsed: float, *, steps: int = STEP_LINES) -> list[Text]:

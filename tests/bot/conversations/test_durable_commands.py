@@ -247,8 +247,8 @@ BROKEN = ChatCommand((CommandGroup.CHAT,), "break", "Fail", handler=failing, cha
 def break_commands(process: Process) -> None:
     """Give a process a command that fails."""
     durable = process.orchestrator.commands
-    table = CommandTable((*durable.runner.table.commands, BROKEN))
-    broken = replace(durable, runner=replace(durable.runner, tables=lambda: table))
+    table = CommandTable((*durable.runner.table().commands, BROKEN))
+    broken = replace(durable, runner=replace(durable.runner, table=lambda: table))
     process.orchestrator = replace(process.orchestrator, commands=broken)
 
 
@@ -319,8 +319,8 @@ async def test_the_words_of_a_secret_command_are_stored_nowhere(
         (CommandGroup.CHAT,), "whisper", "Listen", (words,), handler=look, secret=True
     )
     durable = first.orchestrator.commands
-    table = CommandTable((*durable.runner.table.commands, secret))
-    listening = replace(durable, runner=replace(durable.runner, tables=lambda: table))
+    table = CommandTable((*durable.runner.table().commands, secret))
+    listening = replace(durable, runner=replace(durable.runner, table=lambda: table))
     first.orchestrator = replace(first.orchestrator, commands=listening)
 
     await first.orchestrator.receive(message(alice, "/retinue whisper canary"))

@@ -93,7 +93,7 @@ def test_the_newest_six_are_kept_and_the_earlier_ones_counted(background: Watch)
     background.moves("tool_end", "tool0", "0.0", tool_calls=10)
 
     assert [tool for tool, _ in background.steps()] == [f"tool{n}" for n in range(4, 10)]
-    assert background.newest.earlier_steps == 4
+    assert background.newest.tool_calls == 10
 
 
 def test_what_is_cut_off_by_the_end_has_failed(background: Watch) -> None:
@@ -102,12 +102,6 @@ def test_what_is_cut_off_by_the_end_has_failed(background: Watch) -> None:
     background.ends(RunStatus.CANCELLED)
 
     assert background.steps() == [("grep", FAILED)]
-
-
-def test_a_card_without_steps_counts_no_earlier_ones(background: Watch) -> None:
-    background.moves("step", tool_calls=7)
-
-    assert background.newest.earlier_steps == 0
 
 
 # --- whose card is shown when ---------------------------------------------------------------------

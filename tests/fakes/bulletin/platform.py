@@ -121,7 +121,7 @@ class BulletinCard(CardMessage[Draft]):
             status = status_text(card.status, card.stopped_by, degraded=card.degraded)
             steps = [(step.tool, step.state) for step in card.steps]
             lines.append(f"{status.icon} {one_line(card.label)}: {status.words}")
-            lines += nested(steps, earlier=card.earlier_steps)
+            lines += nested(steps, calls=card.tool_calls)
         text = safe_markdown("\n".join(lines))
         return text, Draft(text)
 

@@ -11,19 +11,20 @@ RUNNING, DONE, FAILED = StepState.RUNNING, StepState.DONE, StepState.FAILED
 def test_each_call_is_a_line_with_its_state() -> None:
     steps = [("glob", DONE), ("grep", FAILED), ("file_read", RUNNING)]
 
-    assert nested(steps, earlier=0) == ["├ ✓ glob", "├ ✗ grep", "└ ● file_read"]
+    assert nested(steps, calls=3) == ["├ ✓ glob", "├ ✗ grep", "└ ● file_read"]
 
 
 def test_those_before_are_counted() -> None:
-    assert nested([("grep", DONE), ("grep", DONE)], earlier=1_004) == [
+    assert nested([("grep", DONE), ("grep", DONE)], calls=1_006) == [
         "├ … 1,004 earlier",
         "├ ✓ grep",
         "└ ✓ grep",
     ]
 
 
-def test_no_calls_are_no_lines() -> None:
-    assert nested([], earlier=0) == []
+@pytest.mark.parametrize("calls", [0, 7])
+def test_a_card_without_steps_has_no_lines_and_counts_no_earlier_ones(calls: int) -> None:
+    assert nested([], calls=calls) == []
 
 
 @pytest.mark.parametrize("most", range(9))
@@ -33,7 +34,7 @@ def test_where_there_is_little_room_the_newest_are_kept_and_the_rest_counted(
 ) -> None:
     steps = [(f"t{number}", DONE) for number in range(6)]
 
-    lines = nested(steps, earlier=earlier, most=most)
+    lines = nested(steps, calls=earlier + 6, most=most)
 
     shown = [line for line in lines if "earlier" not in line]
     counted = [int(line.split()[2]) for line in lines if "earlier" in line]
