@@ -47,11 +47,10 @@ from bot.conversations.deciding import Deciders
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.inbound import TurnQueue
-from bot.conversations.notices import Notices, ProgressNotices
+from bot.conversations.notices import Notices, ProgressNotices, SpendingNotices
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.retention import Retention
 from bot.conversations.settings import AuditSettings, CatchUpSettings, ConversationSettings
-from bot.conversations.spending_notices import SpendingNotices
 from bot.conversations.upkeep import Upkeep
 from bot.disk import DiskReserve, DiskSettings
 from bot.engine import Engine

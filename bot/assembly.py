@@ -12,13 +12,12 @@ from bot.catalog.skills import SkillCatalog
 from bot.config.reloading import LiveConfig
 from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices
-from bot.conversations.admin_watch import AdminWatch
 from bot.conversations.approvals import Approvals
 from bot.conversations.audit import AuditLog
 from bot.conversations.compaction import Compaction
 from bot.conversations.health import Health
 from bot.conversations.lost_access import LostAccess
-from bot.conversations.notices import Notices
+from bot.conversations.notices import AdminWatch, Notices
 from bot.conversations.pairing import Pairings
 from bot.conversations.place_offers import PlaceOffers
 from bot.conversations.rights import Memberships, RightsDirectory

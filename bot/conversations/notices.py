@@ -1,25 +1,35 @@
-"""Sends signals and short notices in the background: receipts, and reports of runs."""
+"""Sends notices in the background: signals and reports to users, warnings to users and admins."""
 
+import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from bot.agent.sanitizer import one_line
+from bot.conversations.admin_notices import AdminNotice, AdminNotices
+from bot.conversations.spending_commands import Raise, place_of
+from bot.disk import DiskFullError, DiskReserve
 from bot.errors import DeliveryError
-from bot.events import RunEnded, RunEvent, RunProgress
+from bot.events import RunEnded, RunEvent, RunProgress, ServiceTroubled
 from bot.platforms.base import Outlet
+from bot.run_texts import counted
+from bot.spending.ledger import PoolNotice
+from bot.spending.pools import WARN_PERCENT, Scope, amounts, limit_name
 from bot.subagents.requests import notify_of
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, Place, short
-from db import runs, users
-from db.database import Database
+from bot.values import Clock, Identity, Place, RunStatus, short
+from db import outbox, runs, users
+from db.database import Database, Transaction
 
 log = logging.getLogger(__name__)
 
 #: The shortest time between two notices about one run.
 BETWEEN = timedelta(minutes=2)
-CHARACTERS = 300
+REPORT_CHARACTERS = 300
+#: Interval between two looks at the disks.
+LOOK_EVERY = timedelta(minutes=1)
+SPENDING_TITLE = "⚠ Spending limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,128 @@ class ProgressNotices:
         if run is None or owner is None or run.status.final:
             return
         if run.mode == "async" and notify_of(run.metadata, owner.notify) == "progress":
-            said = one_line(event.content, CHARACTERS)
+            said = one_line(event.content, REPORT_CHARACTERS)
             text = f"🔄 “{run.label}” (`{short(run.id)}`): {said}"
             self.notices.say(run.place, owner.identity, text)
+
+
+@dataclass(slots=True, kw_only=True)
+class AdminWatch:
+    """Turns events into notices to admins. A trouble that lasts is reported once a day."""
+
+    notices: AdminNotices
+    database: Database
+    tasks: Tasks
+    reserve: DiskReserve
+    now: Clock
+    _looked_at: datetime | None = field(default=None)
+
+    def on_run_ended(self, event: RunEnded) -> None:
+        """Report a run that has stalled."""
+        if event.status is RunStatus.STALLED:
+            self.tasks.start(self._stalled(event.run_id), name="report a stalled run")
+
+    async def _stalled(self, run_id: str) -> None:
+        run = await self.database.read(runs.get, run_id)
+        if run is None:
+            return
+        label = one_line(run.label, 60)
+        await self.notices.announce(
+            AdminNotice(
+                key=f"stalled {run_id}",
+                text=f"The run “{label}” (`{short(run_id)}`, agent {run.agent}) was interrupted: "
+                "nothing was written and no tool answered for too long.",
+                place=run.place,
+                buttons=(("Show its log", f"/subagents log {run_id}"),),
+            )
+        )
+
+    def on_refused(self, provider: str, reason: str) -> None:
+        """Report a provider that refuses the key, the account or a model."""
+        self._report(f"provider {provider} {reason}", reason)
+
+    def on_service_troubled(self, event: ServiceTroubled) -> None:
+        """Report a problem of a service."""
+        problem = one_line(event.problem, 500)
+        self._report(f"service {event.service} {problem}", f"{event.service}: {problem}")
+
+    async def look_at_disks(self) -> None:
+        """Report a disk with no more space than its reserve."""
+        now = self.now()
+        if self._looked_at is not None and now - self._looked_at < LOOK_EVERY:
+            return
+        self._looked_at = now
+        try:
+            self.reserve.check()
+        except DiskFullError as error:
+            text = str(error).removesuffix(" Tell the user.")
+            await self.notices.announce(AdminNotice(key=f"disk {now.date()}", text=text))
+
+    def on_crashes(self, number: int) -> None:
+        """Report processes that ended without being asked to."""
+        processes = counted(number, "process", "processes")
+        self._report(
+            f"crash {self.now().isoformat()}",
+            f"{processes} of the bot ended unexpectedly. The work goes on elsewhere, or at the "
+            "next start; the log of that process has the reason.",
+            daily=False,
+        )
+
+    def _report(self, key: str, text: str, *, daily: bool = True) -> None:
+        day = f" {self.now().date()}" if daily else ""
+        notice = AdminNotice(key=f"{key}{day}", text=text)
+        self.tasks.start(self.notices.announce(notice), name="notify admins")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendingNotices:
+    """Stores notices about spending limits, which the outbox delivers."""
+
+    admins: AdminNotices
+    now: Clock
+
+    async def tell(self, tx: Transaction, notice: PoolNotice) -> list[str]:
+        """Store the notice about a pool; return the keys of the outbox to deliver.
+
+        At 80 % the user is notified of a limit of one's own, and the admins of a shared one. A
+        refusal is notified to the admins, who can raise the limit; the user gets the refusal
+        itself.
+        """
+        pool, state, payer = notice.pool, notice.state, notice.payer
+        if pool.scope is Scope.RUN:
+            return []
+        used, resets = amounts(pool, state), f"It resets at {pool.resets_at:%Y-%m-%d %H:%M} UTC."
+        known = await users.get(tx, payer.user.key)
+        # A limit that was raised can be reached again.
+        raised = f"{state.extra_cost} {state.extra_tokens}"
+        if not notice.exhausted and not pool.scope.shared:
+            if known is None:  # The user's data were deleted during the call.
+                return []
+            user, now = payer.user, self.now()
+            # The account may be of an organisation, or of a company in which the bot is not.
+            place = Place(user.platform, payer.place.workspace if user.platform == "slack" else "")
+            text = f"{WARN_PERCENT} % of the limit of {limit_name(pool)} is used: {used}. {resets}"
+            digest = hashlib.sha256(f"{pool.id} {raised}".encode()).hexdigest()
+            key = f"spending-{digest[:24]}"
+            entry = outbox.NewOutboxEntry(
+                key=key, user_id=user.key, place=place, run_id=None, title=SPENDING_TITLE, text=text
+            )
+            await outbox.put(tx, entry, now)
+            return [key]
+        subject = limit_name(pool)
+        if not pool.scope.shared:
+            subject = one_line(known.name, 60) if known else payer.user.account
+        elif place_of(pool.scope, payer.place):
+            title = "the channel" if pool.scope is Scope.CHANNEL else "the server or workspace"
+            subject = f"{title} {':'.join(filter(None, pool.subject.split(':')))}"
+        state_words = "is reached" if notice.exhausted else f"is at {WARN_PERCENT} %"
+        by = Raise.half_of(pool)
+        return await self.admins.tell(
+            tx,
+            AdminNotice(
+                key=f"spending {pool.id} {notice.exhausted} {raised}",
+                text=f"The spending limit of {subject} {state_words}: {used} used. {resets}",
+                place=place_of(pool.scope, payer.place),
+                buttons=((f"Raise by {by} for today", f"!retinue raise {pool.id} {by}"),),
+            ),
+        )

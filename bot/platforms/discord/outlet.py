@@ -23,7 +23,7 @@ from bot.platforms.base import (
 )
 from bot.platforms.discord import texts
 from bot.platforms.discord.buttons import Row, RunButton
-from bot.platforms.discord.live import DiscordCard, DiscordMessage, DiscordReply, Tempo
+from bot.platforms.discord.live import DiscordCard, DiscordMessage, DiscordReply, Tempo, Threads
 from bot.platforms.discord.members import DiscordMembers
 from bot.platforms.discord.messages import past_of
 from bot.platforms.discord.people import PLATFORM, DiscordAccessPolicy
@@ -32,11 +32,9 @@ from bot.platforms.discord.reading import DiscordReader
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.discord.texts import parts_of
-from bot.platforms.discord.threads import Threads
 from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
-from bot.platforms.messaging.splitting import MessageParts
-from bot.platforms.messaging.texts import KEPT
+from bot.platforms.messaging.texts import KEPT, MessageParts
 from bot.platforms.reading import Membership, ReadRequest
 from bot.tasks import Tasks
 from bot.values import Identity, Live, Place

@@ -10,8 +10,8 @@ from sqlalchemy import select
 
 from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices
-from bot.conversations.admin_watch import AdminWatch
 from bot.conversations.health import Health, disk_lines
+from bot.conversations.notices import AdminWatch
 from bot.disk import DiskReserve, DiskSettings
 from bot.errors import ModelRefusedError, ModelUnavailableError
 from bot.events import EventBus, ServiceTroubled, ended

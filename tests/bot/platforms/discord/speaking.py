@@ -10,12 +10,11 @@ from pydantic import SecretStr
 
 from bot.platforms.base import RunCard
 from bot.platforms.discord.client import RetinueClient, open_client
-from bot.platforms.discord.live import Tempo
+from bot.platforms.discord.live import Tempo, Threads
 from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.people import identity_of
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.discord.threads import Threads
 from bot.tasks import Tasks
 from bot.values import Identity, Place, RunStatus
 from tests.fakes.discord.server import FakeDiscord

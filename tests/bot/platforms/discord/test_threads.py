@@ -8,9 +8,8 @@ import pytest
 
 from bot.errors import DeliveryError
 from bot.platforms.base import Announcement
-from bot.platforms.discord.live import Tempo
+from bot.platforms.discord.live import Tempo, Threads
 from bot.platforms.discord.sending import Draft, Sender
-from bot.platforms.discord.threads import Threads
 from bot.tasks import Tasks
 from tests.bot.platforms.discord.hearing import town
 from tests.bot.platforms.discord.speaking import (

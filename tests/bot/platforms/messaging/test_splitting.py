@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bot.agent.dialects import for_discord, for_slack
-from bot.platforms.messaging.splitting import CUT, split
+from bot.platforms.messaging.texts import CUT, split
 from tests.fakes.hostile_texts import ALL, CODE
 from tests.fakes.readers import discord_finds, open_fences
 

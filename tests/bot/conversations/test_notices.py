@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices
+from bot.conversations.notices import SpendingNotices
 from bot.conversations.spending_commands import Raise
-from bot.conversations.spending_notices import SpendingNotices
 from bot.events import EventBus
 from bot.spending.amounts import PoolState
 from bot.spending.ledger import PoolNotice
