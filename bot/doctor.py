@@ -29,7 +29,7 @@ from bot.platforms.catalog import PLATFORMS, module_of
 from db import workers
 from db.database import Database, DatabaseSettings, Transaction
 from db.diagnosis import diagnosis, file_trouble, missing_right
-from db.search import search_notes
+from db.user_texts import search_notes
 from migrations.run import current_version
 from migrations.version import SCHEMA_VERSION, version_problem
 from skills import discovery

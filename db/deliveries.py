@@ -1,17 +1,19 @@
-"""Queries that claim items of the outbox for sending."""
+"""Queries on what is sent of the outbox: when the results of a batch are due, and who sends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import bindparam, exists, func, literal_column, select, update
+from sqlalchemy import ColumnElement, bindparam, exists, func, literal_column, select, update
 
-from bot.values import Json, RunStatus
+from bot.values import UNFINISHED, Json, RunStatus
 from db.database import Transaction
 from db.outbox import OutboxEntry
-from db.rows import PLACE, RowMapper, change, is_at, one_of
+from db.rows import PLACE, RowMapper, change, count_rows, is_at, one_of
+from db.runs import RUNS, Run
 from db.schema.base import ROUTE
-from db.tables import outbox, pauses, run_files, sentences, subagent_runs, users
+from db.tables import outbox, pauses, run_files, sentences, turns, users
+from db.tables import subagent_runs as runs
 from db.types import UtcDateTime
 from db.users import spoke_since
 
@@ -43,16 +45,16 @@ _CLAIMED = RowMapper(
     ClaimedEntry,
     outbox,
     others={
-        "run_status": subagent_runs.c.status,
-        "run_metadata": subagent_runs.c.metadata,
+        "run_status": runs.c.status,
+        "run_metadata": runs.c.metadata,
         "notify": users.c.notify,
         "has_files": exists().where(run_files.c.run_id == outbox.c.run_id),
         "owner_present": spoke_since(
             outbox.c.user_id,
-            subagent_runs.c.conversation_id,
+            runs.c.conversation_id,
             bindparam("b_present_since", type_=UtcDateTime()),
         ),
-        "stopped_by_other": subagent_runs.c.cancelled_by.not_in(("", outbox.c.user_id)),
+        "stopped_by_other": runs.c.cancelled_by.not_in(("", outbox.c.user_id)),
         "any_pause": exists(select(pauses.c.id)),
     },
     convert={
@@ -63,10 +65,10 @@ _CLAIMED = RowMapper(
 
 # Statements of the hot path are built once: building one costs more than running it.
 _GET_CLAIMED = (
-    _CLAIMED.query.outerjoin(subagent_runs, subagent_runs.c.id == outbox.c.run_id)
+    _CLAIMED.query.outerjoin(runs, runs.c.id == outbox.c.run_id)
     .where(outbox.c.key.in_(bindparam("b_keys", expanding=True)))
     # In the order in which the runs were asked for.
-    .order_by(subagent_runs.c.number, outbox.c.key)
+    .order_by(runs.c.number, outbox.c.key)
 )
 _NOW = bindparam("b_now", type_=UtcDateTime())
 #: A sentence about the progress of runs is being posted in the place of an item.
@@ -164,3 +166,73 @@ async def _claim_mates(
         first = func.coalesce(outbox.c.first_tried_at, now)
         await change(tx, outbox, outbox.c.key.in_(keys), **sending, first_tried_at=first)
     return keys
+
+
+#: Written out: with a parameter the partial indexes would not be used.
+_NONE: ColumnElement[str] = literal_column("''")
+_PLANNED = (outbox.c.key, outbox.c.status, outbox.c.attempts, outbox.c.created_at, outbox.c.due_at)
+
+#: The longest time that a result waits for the others of its batch.
+TOGETHER = timedelta(seconds=120)
+#: The longest time that a result waits for the end of the turn that started its run.
+SPOKEN = timedelta(seconds=60)
+
+
+async def plan(tx: Transaction, batch_id: str, now: datetime, *, together: bool) -> list[str]:
+    """Set the times at which the waiting results of a batch are due; return the keys due now.
+
+    A result waits for the turn that started its run, and for the other runs of the turn; what comes
+    after the first message of a batch waits for no others.
+
+    Args:
+        tx: The transaction.
+        batch_id: The turn.
+        now: The time.
+        together: Whether the results of a turn are announced in one message: then one of its keys
+            is returned.
+    """
+    if not batch_id:
+        return []
+    # The row of the turn is locked, so that its end plans after this transaction.
+    this = select(turns.c.status).where(turns.c.id == batch_id).with_for_update(read=True)
+    speaks = await tx.scalar(this) in {"queued", "running"}
+    of_batch = (outbox.c.batch_id == batch_id, outbox.c.batch_id != _NONE)
+    rows = (await tx.execute(select(*_PLANNED).where(*of_batch))).all()
+    waiting = [row for row in rows if row.status == "pending" and not row.attempts]
+    if not waiting:
+        return []
+    open_runs = select(runs.c.id).where(
+        runs.c.batch_id == batch_id,
+        runs.c.batch_id != _NONE,
+        runs.c.mode == "async",
+        runs.c.announce == "result",
+        one_of(runs.c.status, UNFINISHED),
+    )
+    first_message = len(waiting) == len(rows)
+    waits = together and first_message and await tx.scalar(open_runs.limit(1)) is not None
+    until = min(row.created_at for row in waiting) + TOGETHER
+    due: list[str] = []
+    for row in waiting:
+        spoken = row.created_at + SPOKEN if speaks else now
+        at = max(now, spoken, until if waits else now)
+        if at == now:
+            due.append(row.key)
+        if at != row.due_at:
+            await change(tx, outbox, outbox.c.key == row.key, due_at=at)
+    return due[:1] if together else due
+
+
+async def in_batch(tx: Transaction, run: Run) -> list[Run]:
+    """Return the background runs that the turn of a run started for its user, oldest first."""
+    if not run.batch_id:
+        return [run]
+    batch = (runs.c.batch_id == run.batch_id, runs.c.batch_id != _NONE, runs.c.mode == "async")
+    mine = runs.c.user_id == run.user_id
+    return await RUNS.find_all(tx, *batch, mine, order=(runs.c.number,))
+
+
+async def unfinished(tx: Transaction, run: Run) -> int:
+    """Return the number of unfinished runs in a run's batch that are announced together."""
+    batch = (runs.c.batch_id == run.batch_id, runs.c.announce == "summary", runs.c.mode == "async")
+    unfinished = one_of(runs.c.status, UNFINISHED)
+    return await count_rows(tx, runs, *batch, unfinished) if run.batch_id else 0

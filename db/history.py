@@ -1,5 +1,6 @@
-"""Queries on the history of a conversation: what a turn reads of it, in order."""
+"""Queries on the history of a conversation: what a turn reads of it, and its participants."""
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,8 +11,9 @@ from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, case, fu
 from db.conversations import MESSAGES, StoredMessage
 from db.database import Transaction
 from db.rows import RowMapper, change, insert_new
-from db.tables import files, messages, steps, turns
+from db.tables import files, messages, participants, steps, turns
 from db.turns import Turn
+from db.types import storable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,3 +202,54 @@ async def see(tx: Transaction, turn: Turn) -> Turn:
     seen = max(known, newest or "")
     await change(tx, turns, turns.c.id == turn.id, seen_id=seen)
     return replace(turn, seen_id=seen)
+
+
+#: Longest shown name of a participant, in characters.
+NAME_LENGTH = 40
+
+
+async def join(tx: Transaction, conversation_id: str, author: str, name: str) -> tuple[int, str]:
+    """Return the number and the shown name of a participant; a new one is given both.
+
+    The name stays as it was at first, so that earlier messages read the same. A name that another
+    participant has, or one that looks the same, is followed by a number.
+    """
+    this = (participants.c.conversation_id == conversation_id,)
+    known = await _get(tx, *this, participants.c.author == author)
+    while known is None:
+        names = {
+            _folded(each) for each in await tx.scalars(select(participants.c.name).where(*this))
+        }
+        number = (await tx.scalar(select(func.max(participants.c.number)).where(*this)) or 0) + 1
+        name = storable(name)[:NAME_LENGTH]
+        found, count = name, 1
+        while _folded(found) in names:
+            count += 1
+            found = f"{name} ({count})"
+        row = {
+            "conversation_id": conversation_id,
+            "number": number,
+            "author": author,
+            "name": found,
+        }
+        # Another process may take the number at the same time.
+        await insert_new(tx, participants, row)
+        known = await _get(tx, *this, participants.c.author == author)
+    return known
+
+
+async def number_of(tx: Transaction, conversation_id: str, author: str) -> int:
+    """Return the number of a participant; 0 for none."""
+    this = (participants.c.conversation_id == conversation_id, participants.c.author == author)
+    found = await _get(tx, *this)
+    return found[0] if found else 0
+
+
+async def _get(tx: Transaction, *which: ColumnElement[bool]) -> tuple[int, str] | None:
+    query = select(participants.c.number, participants.c.name).where(*which)
+    row = (await tx.execute(query)).first()
+    return None if row is None else (row.number, row.name)
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold()

@@ -7,7 +7,7 @@ from sqlalchemy import delete, select, update
 
 from bot.values import ConversationMode, Identity, Place
 from db import conversations as queries
-from db import participants, turn_inbox
+from db import history, turn_inbox
 from db.database import Transaction
 from db.rows import change, is_at
 from db.schema.base import ROUTE
@@ -108,7 +108,7 @@ async def _move(tx: Transaction, message_ids: list[str], to: str) -> None:
     for row in rows.all():
         number, name = 0, ""
         if row.author_number:
-            number, name = await participants.join(tx, to, row.author, row.author_name)
+            number, name = await history.join(tx, to, row.author, row.author_name)
         await change(
             tx,
             messages,

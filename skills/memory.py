@@ -16,7 +16,7 @@ from bot.agent.plain import unquoted
 from bot.agent.sanitizer import escape_for_model, one_line, stored
 from bot.values import Json
 from db.database import Database
-from db.memories import MEMORIES, Memory, fitting, said_by
+from db.user_texts import MEMORIES, Memory, fitting, said_by
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 from skills.declaration import SkillDeclaration, SkillParts
 from skills.user_texts import TextStore, id_of_call

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from bot.agent.sanitizer import escape_for_model, one_line, stored
 from db.database import Database
-from db.notes import NOTES, Note
-from db.search import search_notes, words_of
+from db.user_texts import NOTES, Note, search_notes, words_of
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 from skills.declaration import SkillDeclaration, SkillParts
 from skills.user_texts import TextStore, id_of_call

@@ -387,7 +387,7 @@ BROKEN: list[tuple[Rule, str, str, str]] = [
     (
         skills_of_two_services,
         "skills/bad.py",
-        "from bot.subagents.manager import SubagentManager\nfrom db.notes import Notes",
+        "from bot.subagents.manager import SubagentManager\nfrom db.user_texts import Note",
         "the one service",
     ),
     (import_circles, "bot/values.py", "import bot.events", "circle"),

@@ -14,17 +14,8 @@ from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply
 from bot.rights.effective import model_names
 from bot.values import ConversationMode
-from db import (
-    audit,
-    conversations,
-    grants,
-    history,
-    participants,
-    renewal,
-    standing_grants,
-    turns,
-    users,
-)
+from db import audit, conversations, grants, history, renewal, standing_grants, turns, users
+from db import history as participants
 
 UNDONE_FOR = timedelta(hours=24)
 SET_ASIDE = "I set aside what was said before."

@@ -29,8 +29,9 @@ from bot.events import EventBus, FilesAttached, TurnWaiting
 from bot.platforms.base import CommandReply, Incoming
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Live, Place, Role
-from db import conversations, intake, pauses, run_questions, steps, turns, users
+from db import conversations, pauses, run_questions, steps, turns, users
 from db import files as stored_files
+from db import turn_inbox as intake
 from db.database import Database, Transaction
 from db.pauses import Pause
 from db.turns import Turn

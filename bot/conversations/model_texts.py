@@ -17,9 +17,9 @@ from db import files as stored_files
 from db.conversations import StoredMessage
 from db.database import Transaction
 from db.files import StoredFile
-from db.memories import Memory, fitting
 from db.outbox import OutboxEntry
 from db.runs import Run
+from db.user_texts import Memory, fitting
 
 MOST_PARTS = 20
 MOST_CHARACTERS = 20_000

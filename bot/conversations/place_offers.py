@@ -17,9 +17,9 @@ from bot.agent.settings import AgentSettings
 from bot.agent.tool_search import meant, search_tools, tokens_of
 from bot.catalog.agents import Agents, described
 from bot.values import Clock, Json, Live, Place
-from db import tool_choices
+from db import turn_context as tool_choices
 from db.database import Database
-from db.tool_choices import PlaceChoice
+from db.turn_context import PlaceChoice
 from skills.base import Audience, Effects, Reach, Tool, ToolContext, ToolError
 
 #: Days of uses that a choice considers.

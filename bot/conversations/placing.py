@@ -8,10 +8,11 @@ from bot.conversations.model_texts import stored_quotes
 from bot.platforms.base import Incoming
 from bot.platforms.messages import Quoted
 from bot.values import ConversationMode, Identity, Role, new_sortable_id
-from db import conversations, participants, users
+from db import conversations, users
+from db import history as participants
 from db.conversations import Attribution
 from db.database import Transaction
-from db.intake import KnownConversation
+from db.turn_inbox import KnownConversation
 from db.turns import Turn
 
 

@@ -35,7 +35,6 @@ from db import (
     conversations,
     grants,
     history,
-    memories,
     outbox,
     run_questions,
     runs,
@@ -44,14 +43,15 @@ from db import (
     turn_context,
 )
 from db import files as stored_files
+from db import user_texts as memories
 from db.conversations import StoredMessage
 from db.database import Database, Transaction
 from db.files import StoredFile
 from db.history import HistoryMessage
-from db.memories import Memory
 from db.outbox import OutboxEntry
 from db.runs import Run
 from db.turns import Turn
+from db.user_texts import Memory
 from skills.base import Tool
 
 RECENT = 8

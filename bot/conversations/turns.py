@@ -51,7 +51,9 @@ from bot.subagents.run_factory import opaque
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
 from bot.values import Clock, Live, RunStatus
-from db import batches, conversations, history, outbox, pauses, tool_choices, turn_inbox, turns
+from db import conversations, history, outbox, pauses, turn_inbox, turns
+from db import deliveries as batches
+from db import turn_context as tool_choices
 from db.database import Database, is_connection_trouble, patiently
 from db.steps import StepWriter
 from db.turns import Turn

@@ -21,19 +21,8 @@ from bot.subagents.runner import LOST_AFTER_SECONDS
 from bot.subagents.wording import Outcome, shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Live, RunStatus
-from db import (
-    admission,
-    audit,
-    batches,
-    outbox,
-    pools,
-    run_cards,
-    run_messages,
-    runs,
-    turns,
-    users,
-    workers,
-)
+from db import admission, audit, outbox, pools, run_cards, run_messages, runs, turns, users, workers
+from db import deliveries as batches
 from db.audit import CONSOLE, SYSTEM, AuditEntry
 from db.database import Database, Transaction, is_connection_trouble
 from db.runs import Run

@@ -22,17 +22,8 @@ from bot.subagents.cards import Cards
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.wording import Outcome
 from bot.values import Clock, Json, Live, RunStatus
-from db import (
-    admission,
-    batches,
-    conversations,
-    outbox,
-    run_files,
-    run_questions,
-    runs,
-    turns,
-    users,
-)
+from db import admission, conversations, outbox, run_files, run_questions, runs, turns, users
+from db import deliveries as batches
 from db.database import Database, Transaction
 from db.runs import Run
 

@@ -32,7 +32,6 @@ from bot.subagents.wording import Outcome, for_caller
 from bot.values import Clock, Identity, Live, RunStatus, derived_run_id, new_run_id, short
 from db import (
     admission,
-    batches,
     commands,
     pauses,
     run_messages,
@@ -43,6 +42,7 @@ from db import (
     users,
     whiteboard,
 )
+from db import deliveries as batches
 from db.database import Database, Transaction
 from db.runs import Run
 

@@ -26,7 +26,8 @@ from bot.subagents.summaries import Summaries
 from bot.subagents.wording import Outcome
 from bot.tasks import Tasks
 from bot.values import WAITING, Clock, Identity, Live, RunStatus
-from db import batches, run_claims
+from db import deliveries as batches
+from db import run_claims
 from db.database import Database, Transaction, is_connection_trouble, patiently
 from db.group_writer import GroupWriter
 from db.run_claims import ClaimedRun, OwnedRun

@@ -15,7 +15,7 @@ from bot.platforms.reading import ReadRequest
 from bot.values import Identity, Json, Place
 from db import message_search, users
 from db.database import Database
-from db.search import words_of
+from db.user_texts import words_of
 
 #: Characters of one message in a result.
 CHARACTERS = 1_000

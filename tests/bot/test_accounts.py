@@ -13,7 +13,8 @@ from bot.config.model import Config
 from bot.config.reloading import LiveConfig
 from bot.errors import BadRequestError, NotFoundError
 from bot.values import ConversationMode, File, Identity, Place
-from db import conversations, edits, holds, participants, user_deletion
+from db import conversations, edits, holds, user_deletion
+from db import history as participants
 from db.conversations import Attribution
 from db.database import Database, DatabaseSettings, Transaction
 from db.files import put_files

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.values import ConversationMode, Identity, Place
-from db import conversations, history, participants, turns
+from db import conversations, history, turns
 from db.database import Database, DatabaseSettings
 from db.history import HistoryMessage
 from db.tables import conversations as table
@@ -313,7 +313,7 @@ async def test_each_user_of_a_shared_conversation_chooses_a_model(
     async with database.transaction() as tx:
         shared = await conversations.find_or_open(tx, alice, room(alice), clock(), SHARED)
         for number, user in enumerate((alice, bob)):
-            await participants.join(tx, shared, user.key, f"user {number}")
+            await history.join(tx, shared, user.key, f"user {number}")
         await conversations.choose_model(tx, shared, alice, "fake/small")
 
         assert await conversations.model_of(tx, shared, alice) == "fake/small"

@@ -157,3 +157,36 @@ async def test_a_message_of_a_history_tells_of_its_files_and_the_steps_of_its_tu
 
         assert (asked.has_files, asked.steps) == (True, 0)
         assert (reply.has_files, reply.steps) == (False, 1)
+
+
+async def test_participants_are_numbered_in_order_and_keep_number_and_name(
+    database: Database, stored: Stored, alice: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+
+    async with database.transaction() as tx:
+        first = await history.join(tx, conversation, "discord::1", "Ann")
+        second = await history.join(tx, conversation, "discord::2", "Bob")
+        again = await history.join(tx, conversation, "discord::1", "Anna")
+
+    assert (first, second, again) == ((1, "Ann"), (2, "Bob"), (1, "Ann"))
+
+
+async def test_a_name_that_looks_like_another_is_followed_by_a_number(
+    database: Database, stored: Stored, alice: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+
+    async with database.transaction() as tx:
+        shown = [
+            await history.join(tx, conversation, f"discord::{number}", name)
+            for number, name in enumerate(("Ann", "ANN", "Ａｎｎ", "x" * 90, "x" * 80))
+        ]
+
+    assert [name for _, name in shown] == [
+        "Ann",
+        "ANN (2)",
+        "Ａｎｎ (3)",
+        "x" * 40,
+        "x" * 40 + " (2)",
+    ]

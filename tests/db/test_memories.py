@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from bot.values import Identity
 from db import conversations
 from db.database import Database
-from db.memories import MEMORIES, Memory, fitting, said_by
+from db.user_texts import MEMORIES, Memory, fitting, said_by
 from tests.fakes.clock import FakeClock
 from tests.fakes.rows import meet
 from tests.fakes.stored import Stored

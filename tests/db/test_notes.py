@@ -5,7 +5,7 @@ from sqlalchemy.exc import IntegrityError
 
 from bot.values import Identity
 from db.database import Database
-from db.notes import NOTES, Note
+from db.user_texts import NOTES, Note
 from tests.fakes.clock import FakeClock
 from tests.fakes.rows import meet
 

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import update
 
 from bot.values import Identity
-from db import batches, deliveries, outbox
-from db.batches import SPOKEN, TOGETHER
+from db import deliveries, outbox
 from db.database import Database
+from db.deliveries import SPOKEN, TOGETHER
 from db.outbox import NewOutboxEntry, OutboxEntry
 from db.tables import subagent_runs, turns
 from tests.fakes.clock import FakeClock
@@ -47,7 +47,7 @@ class Batch:
             return await self.plan(tx)
 
     async def plan(self, tx: Any) -> list[str]:
-        return await batches.plan(tx, self.turn_id, self.clock(), together=self.together)
+        return await deliveries.plan(tx, self.turn_id, self.clock(), together=self.together)
 
     async def end(self, number: int, *, status: str = "completed") -> list[str]:
         """End a run with an announcement; return the keys that are due."""

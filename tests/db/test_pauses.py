@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, select
 
 from bot.values import PERSONAL, Identity, Place, RunStatus, SlotCaps
-from db import admission, intake, pauses, turns
+from db import admission, pauses, turn_inbox, turns
 from db.database import Database, Transaction
 from db.pauses import EVERYWHERE, Pause
 from db.tables import pauses as table
@@ -137,7 +137,7 @@ async def claim_a_turn(tx: Transaction, conversation: str, alice: Identity, now:
 
 
 async def begin_with_a_message(tx: Transaction, _: str, alice: Identity, now: datetime) -> None:
-    known = await intake.read(tx, alice, room(alice), now, PERSONAL)
+    known = await turn_inbox.read(tx, alice, room(alice), now, PERSONAL)
     assert known is not None
     assert not known.paused
 

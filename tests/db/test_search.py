@@ -7,9 +7,8 @@ from sqlalchemy import text
 
 from bot.values import Identity
 from db.database import Database, DatabaseSettings
-from db.notes import NOTES, Note
-from db.search import _postgresql, search_notes, words_of
 from db.tables import notes as table
+from db.user_texts import NOTES, Note, _postgresql, search_notes, words_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.rows import meet
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 from bot.values import Identity
 from db import grants, todos, turn_context
 from db.database import Database
-from db.memories import MEMORIES, Memory
 from db.todos import Todo
+from db.user_texts import MEMORIES, Memory
 from tests.fakes.clock import FakeClock
 from tests.fakes.plans import Statements
 from tests.fakes.stored import Stored

@@ -16,7 +16,7 @@ from sqlalchemy import Column, Connection, MetaData, Table, insert, select, text
 import migrations
 from bot.errors import ConfigError
 from db.database import Database, DatabaseSettings
-from db.search import search_notes
+from db.user_texts import search_notes
 from migrations.compare import FULL_TEXT_TABLE
 from migrations.run import connection_for_versions, ensure_current, upgrade, version_of_server
 from migrations.version import OLDEST_VERSION, SCHEMA_VERSION, version_of_file

@@ -12,7 +12,7 @@ from bot.values import Identity, Json
 from db import conversations
 from db.audit import Filter, newest
 from db.database import Database
-from db.memories import MEMORIES
+from db.user_texts import MEMORIES
 from skills.base import Skill, ToolContext
 from skills.memory import MOST_MEMORIES, build, contains_words
 from tests.fakes.calls import Caller

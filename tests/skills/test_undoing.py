@@ -12,7 +12,7 @@ from bot.values import Identity
 from db import changes
 from db.changes import MOST_PER_KIND
 from db.database import Database
-from db.memories import MEMORIES, Memory
+from db.user_texts import MEMORIES, Memory
 from skills import memory, notes, whiteboard
 from skills.base import Reach, ToolContext
 from tests.fakes.calls import Caller

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from bot.values import Identity
-from db import notes, tables, users
-from db.notes import Note
+from db import tables, user_texts, users
+from db.user_texts import Note
 from tests.fakes.anthropic_server import Reply
 from tests.stories.chats import Chat, ChatWay, DiscordChat, Shown, Talk, new_chat
 from tests.stories.stage import Play, call, change, said
@@ -209,7 +209,7 @@ async def note_for_each(chat: Chat) -> None:
             identity = Identity(platform, "".join(workspace), account)
             await users.ensure_user(tx, identity, user, now)
             note = Note(id=f"n-{user}", title="safe", text=f"the code of {user}", created_at=now)
-            await notes.NOTES.add(tx, identity.key, note)
+            await user_texts.NOTES.add(tx, identity.key, note)
 
 
 async def asks(chat: Chat, play: Play, talk: Talk, user: str, tool: str, **given: str) -> Shown:

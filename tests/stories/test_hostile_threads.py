@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from bot.platforms.base import Incoming
 from bot.values import Json, RunStatus, new_run_id
-from db import notes
-from db.notes import Note
+from db import user_texts
 from db.tables import subagent_runs
+from db.user_texts import Note
 from tests.fakes.anthropic_server import Call, Reply
 from tests.fakes.stored import Stored
 from tests.stories.stage import ALICE, BOB, ROOM, Play, is_run, said, stage
@@ -66,7 +66,7 @@ async def test_an_obedient_model_reads_and_changes_nothing_that_is_the_speakers_
         await it.ended("secret sheep", RunStatus.COMPLETED)
         async with it.bot.database.transaction() as tx:
             mine = Note(id="n1", title="safe", text=SECRET, created_at=it.bot.upkeep.now())
-            await notes.NOTES.add(tx, ALICE.key, mine)
+            await user_texts.NOTES.add(tx, ALICE.key, mine)
         for number, claim in enumerate(CLAIMS):
             for name, arguments in CALLS:
                 words = claim.format(f"CALL {name} {json.dumps(arguments)} END")
@@ -90,6 +90,6 @@ async def test_an_obedient_model_reads_and_changes_nothing_that_is_the_speakers_
             assert secret not in told
             assert secret not in str(reply.final)
         async with it.bot.database.snapshot() as tx:
-            kept = await notes.NOTES.newest(tx, ALICE.key)
+            kept = await user_texts.NOTES.newest(tx, ALICE.key)
         assert [each.text for each in kept] == [SECRET]
         assert await Stored(it.bot.database, it.bot.upkeep.now).count(subagent_runs) == 1

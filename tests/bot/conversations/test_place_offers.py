@@ -12,7 +12,7 @@ from bot.agent.tool_search import FIND_AGENTS, FIND_TOOLS, USE_TOOL, tokens_of
 from bot.catalog.agents import AgentDefinition
 from bot.conversations.place_offers import PlaceOffers, day_of, key_of, uses_of
 from bot.values import Place
-from db import tool_choices
+from db import turn_context as tool_choices
 from db.database import Database
 from skills.base import Tool, ToolError
 from tests.fakes.agents import FakeAgents

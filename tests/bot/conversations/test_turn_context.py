@@ -36,14 +36,15 @@ from bot.conversations.settings import ConversationSettings
 from bot.conversations.turn_context import TurnContext
 from bot.conversations.turn_messages import ThreadReader
 from bot.values import File, Identity, Json, Place, Role
-from db import conversations, memories, outbox, tables, turns
+from db import conversations, outbox, tables, turns
 from db import files as stored_files
+from db import user_texts as memories
 from db.database import Database
 from db.files import StoredFile
-from db.memories import Memory
 from db.outbox import NewOutboxEntry
 from db.rows import place_columns, remove
 from db.turns import Turn
+from db.user_texts import Memory
 from skills.base import Audience
 from tests.bot.agent.things import a_tool
 from tests.fakes.clock import FakeClock
