@@ -74,6 +74,7 @@ class Database:
     wait for one another in order instead of failing with `database is locked`.
 
     Attributes:
+        is_sqlite: Whether it is a SQLite file, which has its own ways of locking and searching.
         observed: Called at the end of each transaction and snapshot.
         listener: Connects for notifications; `None` on SQLite, which has none.
     """
@@ -85,6 +86,7 @@ class Database:
         reserved: AsyncEngine | None = None,
         listener: AsyncEngine | None = None,
     ) -> None:
+        self.is_sqlite = writer.dialect.name == "sqlite"
         self._writer = writer
         self._reader = reader
         self._reserved = reserved
@@ -98,11 +100,6 @@ class Database:
         self._waiting: set[asyncio.Timeout] = set()
         self.observed: Observed = lambda *_: None
         self.outages = OutageLog(str(writer.url))
-
-    @property
-    def is_sqlite(self) -> bool:
-        """True for a SQLite file, which has its own ways of locking and searching."""
-        return self._writer.dialect.name == "sqlite"
 
     @classmethod
     @asynccontextmanager

@@ -43,11 +43,9 @@ class Pause:
     @property
     def id(self) -> str:
         """The key of the scope."""
-        return "|".join((self.user_id, self.place.platform, self.place.workspace, self._channel))
-
-    @property
-    def _channel(self) -> str:
-        return self.place.channel
+        return "|".join(
+            (self.user_id, self.place.platform, self.place.workspace, self.place.channel)
+        )
 
     def covers(self, user_id: str, place: Place) -> bool:
         """Return True for work of this user in this place."""
@@ -59,7 +57,7 @@ class Pause:
         names = {place.workspace, *place.workspace.split(".")}
         if self.place.platform != place.platform or self.place.workspace not in names:
             return False
-        return self._channel in {"", place.channel}
+        return self.place.channel in {"", place.channel}
 
 
 _ALL = (
@@ -90,12 +88,6 @@ async def hold_off(tx: Transaction) -> None:
     if tx.dialect.name == "postgresql":
         # A statement of its own: the next one sees what was committed while this one waited.
         await tx.execute(_SHARED, {"key": PAUSE_LOCK})
-
-
-async def in_force(tx: Transaction) -> list[Pause]:
-    """Return all pauses to a transaction that begins work: none is committed before its end."""
-    await hold_off(tx)
-    return await listed(tx)
 
 
 def covering(found: Iterable[Pause], user_id: str, place: Place) -> Pause | None:

@@ -188,15 +188,38 @@ class StepWriter:
         return GATHER_SECONDS if busy else 0.0
 
     async def _store(self, tx: Transaction, batch: Sequence[Step]) -> list[bool]:
-        """Store steps; return for each if its attempt has the work."""
-        owned = await _store(tx, batch)
+        """Store the steps whose attempts have the work; return for each step if its attempt has."""
+        owned: set[tuple[str, int]] = set()
+        # In the order of their ids, in which other transactions lock them.
+        for step in sorted(batch, key=lambda step: step.work_id):
+            if step.table == "turns":
+                counts = {**step.counts, "b_id": step.work_id, "b_attempt": step.attempt}
+                counts.pop("discounted_tokens", None)
+                if (await tx.execute(_UPDATE_TURN, counts)).rowcount:
+                    owned.add((step.work_id, step.attempt))
+        owned |= await _update_runs(tx, [step for step in batch if step.table == "runs"])
+        mine = [step for step in batch if (step.work_id, step.attempt) in owned]
+        rows = [_row(step.work_id, step.seq, step.kind, step.body, step.now) for step in mine]
+        read: list[Json] = []
+        for step in mine:
+            if step.table == "turns" and step.read:
+                await turn_inbox.mark_read(tx, step.work_id, step.read)
+            else:
+                read += [{"b_id": key, "read_at_step": step.number} for key in step.read]
+        for step in mine:
+            common = {"work_id": step.work_id, "created_at": step.now}
+            for digest, data in step.media.items():
+                await insert_new(tx, step_media, {**common, "digest": digest, "data": data})
+        for statement, values in ((_INSERT, rows), (_READ, read)):
+            if values:
+                await tx.execute(statement, values)
         # At the end of the transaction, since it locks the worker's row.
         now = asyncio.get_running_loop().time()
         regular = self.worker_id and not self.database.is_sqlite
         if regular and now - self._heartbeat_at >= HEARTBEAT_SECONDS:
             await workers.heartbeat(tx, self.worker_id)
             self._heartbeat_at = now
-        return owned
+        return [(step.work_id, step.attempt) in owned for step in batch]
 
 
 _INSERT = insert(steps)
@@ -226,35 +249,6 @@ _ATTEMPTS = (
     .order_by(subagent_runs.c.id)
     .with_for_update()
 )
-
-
-async def _store(tx: Transaction, batch: Sequence[Step]) -> list[bool]:
-    """Store the steps whose attempts have the work; return for each step if its attempt has it."""
-    owned: set[tuple[str, int]] = set()
-    # In the order of their ids, in which other transactions lock them.
-    for step in sorted(batch, key=lambda step: step.work_id):
-        if step.table == "turns":
-            counts = {**step.counts, "b_id": step.work_id, "b_attempt": step.attempt}
-            counts.pop("discounted_tokens", None)
-            if (await tx.execute(_UPDATE_TURN, counts)).rowcount:
-                owned.add((step.work_id, step.attempt))
-    owned |= await _update_runs(tx, [step for step in batch if step.table == "runs"])
-    mine = [step for step in batch if (step.work_id, step.attempt) in owned]
-    rows = [_row(step.work_id, step.seq, step.kind, step.body, step.now) for step in mine]
-    read: list[Json] = []
-    for step in mine:
-        if step.table == "turns" and step.read:
-            await turn_inbox.mark_read(tx, step.work_id, step.read)
-        else:
-            read += [{"b_id": key, "read_at_step": step.number} for key in step.read]
-    for step in mine:
-        common = {"work_id": step.work_id, "created_at": step.now}
-        for digest, data in step.media.items():
-            await insert_new(tx, step_media, {**common, "digest": digest, "data": data})
-    for statement, values in ((_INSERT, rows), (_READ, read)):
-        if values:
-            await tx.execute(statement, values)
-    return [(step.work_id, step.attempt) in owned for step in batch]
 
 
 async def _update_runs(tx: Transaction, batch: Sequence[Step]) -> set[tuple[str, int]]:

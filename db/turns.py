@@ -180,7 +180,10 @@ async def claim_next(
     )
     first = {row.user_id: row for row in reversed(queued.all())}
     ready = [row for row in first.values() if row.held_until is None or row.held_until <= now]
-    paused = await pauses.in_force(tx) if ready else []
+    if not ready:
+        return None
+    await pauses.hold_off(tx)
+    paused = await pauses.listed(tx)
     ready = [
         row
         for row in ready

@@ -17,7 +17,7 @@ from bot.agent.messages import (
     UserMessage,
     estimate_tokens,
 )
-from bot.models.base import ModelRequest, OfferedTools, ToolDescription, offered
+from bot.models.base import ModelRequest, OfferedTools, offered
 from bot.models.capabilities import Knows, ModelCapabilities
 from bot.models.client import MALFORMED, estimated_input
 from bot.models.wire import WrittenOnce
@@ -80,10 +80,10 @@ def body_for(
     if request.prompt:
         body["system"] = [{"type": "text", "text": request.prompt, "cache_control": _CACHED}]
     if request.tools:
-        body["tools"] = offered(request.tools).made(_all_declared)
+        body["tools"] = offered(request.tools).made(_declared)
         if request.found and loads:
-            found = (_declared(tool) | {"defer_loading": True} for tool in request.found)
-            body["tools"] = [*body["tools"], *found]
+            found = _declared(OfferedTools(request.found))
+            body["tools"] = [*body["tools"], *(tool | {"defer_loading": True} for tool in found)]
         if not request.tools_allowed:
             body["tool_choice"] = {"type": "none"}
     if request.user_hash:
@@ -98,12 +98,11 @@ def body_for(
     return body
 
 
-def _all_declared(tools: OfferedTools) -> WrittenOnce:
-    return WrittenOnce(map(_declared, tools))
-
-
-def _declared(tool: ToolDescription) -> Json:
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+def _declared(tools: OfferedTools) -> WrittenOnce:
+    return WrittenOnce(
+        {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+        for tool in tools
+    )
 
 
 def _messages(request: ModelRequest, *, loads: bool, in_cloud: bool) -> list[Json]:

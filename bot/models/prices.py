@@ -132,7 +132,8 @@ class Prices:
             self._rates[key] = self._tiers(*key)
         tiers = self._rates[key]
         if tiers is None:
-            cost = self._asked(*key, usage, searches)
+            found = self._calculated(*key, usage, searches)
+            cost = None if found is None else found.total_price * MICRO_DOLLARS
         else:
             cost = next(each for each in tiers if each.above < usage.all_input).of(usage, searches)
         return None if cost is None else math.ceil(cost)
@@ -151,7 +152,8 @@ class Prices:
             return None
 
         def of(usage: Usage, searches: int = 0) -> Decimal:
-            return self._asked(provider, model, usage, searches) or Decimal(0)
+            found = self._calculated(provider, model, usage, searches)
+            return Decimal(0) if found is None else found.total_price * MICRO_DOLLARS
 
         parts = vars(found.model_price).values()
         tiered = (part.tiers for part in parts if isinstance(part, types.TieredPrices))
@@ -171,10 +173,6 @@ class Prices:
             )
             rates.append(each)
         return rates
-
-    def _asked(self, provider: str, model: str, usage: Usage, searches: int) -> Decimal | None:
-        found = self._calculated(provider, model, usage, searches)
-        return None if found is None else found.total_price * MICRO_DOLLARS
 
     def _calculated(
         self, provider: str, model: str, usage: Usage, searches: int

@@ -236,8 +236,7 @@ class Models:
         Args:
             chosen: The model chosen in the conversation; empty for the default.
         """
-        settings = self.settings
-        choice = settings.choose(None, self.kept(chosen), settings.main)
+        choice = self._kept(chosen)
         return self.of(choice), choice.model
 
     def admitted(self, chosen: str, rights: Rights) -> str:
@@ -248,9 +247,8 @@ class Models:
         """
         if not rights.levels:
             return chosen
-        settings, refused = self.settings, ""
-        wanted = settings.choose(None, self.kept(chosen), settings.main)
-        for choice in dict.fromkeys((wanted, *settings.choices)):
+        refused = ""
+        for choice in dict.fromkeys((self._kept(chosen), *self.settings.choices)):
             why = rights.refusal("models", *model_names(choice.provider, choice.model))
             if not why:
                 return str(choice)
@@ -307,10 +305,14 @@ class Models:
 
     def kept(self, name: str) -> str:
         """Return the stored choice, or the main agent's model if that choice is not allowed now."""
+        return str(self._kept(name))
+
+    def _kept(self, name: str) -> ModelChoice:
+        settings = self.settings
         try:
-            return self.named(name)
+            return settings.choose(None, name or None, settings.main)
         except BadRequestError:
-            return str(self.settings.main)
+            return settings.main
 
     def only_talks(self, name: str) -> bool:
         """Return True for a model, as `provider/model`, that calls no tools."""
