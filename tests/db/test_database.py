@@ -160,15 +160,17 @@ async def test_many_more_transactions_than_connections_all_get_their_turn(
 async def test_nobody_in_a_queue_that_moves_is_told_that_there_is_no_connection(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database_module, "FREE_CONNECTION_SECONDS", 0.1)
+    # Much longer than one of the works, on a busy machine too, and shorter than all of them.
+    monkeypatch.setattr(database_module, "FREE_CONNECTION_SECONDS", 1.0)
     async with Database.open(DatabaseSettings(url=postgres_url, pool_size=1)) as database:
 
         async def work() -> None:
             async with database.transaction() as tx:
-                await tx.execute(text("SELECT pg_sleep(0.03)"))
+                await tx.execute(text("SELECT pg_sleep(0.06)"))
 
+        await work()  # The first one opens the connection.
         async with asyncio.TaskGroup() as group:
-            for _ in range(12):
+            for _ in range(24):
                 group.create_task(work())
 
         async with database.transaction():
