@@ -344,6 +344,10 @@ async def send_texts(attempt: DeliveryAttempt, outlet: Outlet) -> Delivered:
     together: list[str] = []
     for each in items:
         together += [f"**{each.title}**", each.text, f"_{each.footer}_" if each.footer else ""]
+    # Owners of runs need no ping: by choice, or since they are here.
+    of_runs = [(each, each.run_metadata) for each in items if each.run_metadata is not None]
+    silent = all(notify_of(metadata, each.notify) == "silent" for each, metadata in of_runs)
+    quiet = bool(of_runs) and (silent or any(each.owner_present for each, _ in of_runs))
     buttons: tuple[NoticeButton, ...] = ()
     if notice is not None and not notice.user_id:
         # No admin has settled the notice.
@@ -362,7 +366,7 @@ async def send_texts(attempt: DeliveryAttempt, outlet: Outlet) -> Delivered:
             maybe_repeated=any(each.maybe_repeated for each in items),
             stopped_by=Stopper(stopper.identity, shown_name(stopper)) if stopper else None,
             resumable=item.run_id or "" if resumable else "",
-            quiet=_is_quiet(items),
+            quiet=quiet,
             results=tuple((each.run_id, each.text) for each in items if each.run_id),
             buttons=buttons,
         )
@@ -381,12 +385,3 @@ async def send_files(attempt: DeliveryAttempt, outlet: Outlet) -> Delivered:
             maybe_repeated=item.maybe_repeated,
         )
     )
-
-
-def _is_quiet(items: Sequence[ClaimedEntry]) -> bool:
-    """Return True if the owner of runs needs no ping: by choice, or since the owner is here."""
-    of_runs = [(each, each.run_metadata) for each in items if each.run_metadata is not None]
-    if not of_runs:
-        return False
-    silent = all(notify_of(metadata, each.notify) == "silent" for each, metadata in of_runs)
-    return silent or any(each.owner_present for each, _ in of_runs)

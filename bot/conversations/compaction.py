@@ -58,12 +58,9 @@ class Compaction:
     settings: Live[AgentSettings]
     now: Clock
 
-    def is_due(self, history: Sequence[Message]) -> bool:
-        """Return True if a history has become too long."""
-        return estimate_tokens(history) > self._limit
-
     @property
-    def _limit(self) -> int:
+    def limit(self) -> int:
+        """Most tokens of a history that is not summarised."""
         return int(min(MOST_TOKENS, self.settings().context_tokens * self.settings().compact_at))
 
     async def shrink(
@@ -81,7 +78,7 @@ class Compaction:
         """
         async with self.database.snapshot() as tx:
             first = await stored.first_to_answer(tx, turn.conversation_id, turn.id)
-        older = history[: _split(history, self._limit // 2, first=first)]
+        older = history[: _split(history, self.limit // 2, first=first)]
         if not older:
             return Usage()
         model, name = self.main(turn.model)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from bot.agent.journal import only_step
@@ -157,15 +158,22 @@ class TurnQueue:
         Raises:
             MayAnswerError: Nothing was stored, since a question of a run may be open to the user.
         """
-        place = incoming.place
-
-        async def effect(tx: Transaction) -> _Queued:
-            return await self._store(tx, incoming, role, kind, unless_asked=unless_asked)
-
+        effect = partial(
+            self._store, incoming=incoming, role=role, kind=kind, unless_asked=unless_asked
+        )
         queued = await store(self.database, incoming, effect, self.now)
         if queued is None:
             return None
-        waits = self._acknowledge(queued, place)
+        if queued.joined is not None:
+            self.notices.answered(queued.joined)
+        waits = None
+        if queued.paused is not None:
+            waits = CommandReply(text=kept_text(queued.paused))
+        elif self._ends_alone:
+            # With PostgreSQL another process answers it.
+            waits = CommandReply(text=LEAVING)
+        else:
+            self.notices.acknowledge(incoming.place)
         if queued.begun is not None:
             self.begun[queued.turn_id] = queued.begun
         if queued.starts is not None:
@@ -173,7 +181,7 @@ class TurnQueue:
         return (await self._add_files(incoming, queued) if incoming.files else None) or waits
 
     async def _store(
-        self, tx: Transaction, incoming: Incoming, role: Role, kind: str, *, unless_asked: bool
+        self, tx: Transaction, *, incoming: Incoming, role: Role, kind: str, unless_asked: bool
     ) -> _Queued:
         """Store a message with its turn, which begins now if nothing else is to be decided."""
         user, place, now = incoming.user, incoming.place, self.now()
@@ -261,18 +269,6 @@ class TurnQueue:
             fetching = timedelta(seconds=self.attachments.files().fetch_seconds)
             await turns.hold(tx, turn_id, now + fetching + HELD_BESIDE)
         return turn_id
-
-    def _acknowledge(self, queued: _Queued, place: Place) -> CommandReply | None:
-        """Show that a message was received, or return the answer to one that begins nothing."""
-        if queued.joined is not None:
-            self.notices.answered(queued.joined)
-        if queued.paused is not None:
-            return CommandReply(text=kept_text(queued.paused))
-        # With PostgreSQL another process answers it.
-        if self._ends_alone:
-            return CommandReply(text=LEAVING)
-        self.notices.acknowledge(place)
-        return None
 
     async def _tell_others(self, tx: Transaction, incoming: Incoming, but: str) -> None:
         """Store a message to the bot in the conversations that other users have in its place."""

@@ -127,11 +127,6 @@ def _attribute(value: str, _secrets: int) -> str:
     return html.escape(defused(without_secrets(one_line(value, 60), prose=True)))
 
 
-def authors(messages: Sequence[StoredMessage]) -> dict[str, str]:
-    """Return the author of each message, by the platform's id of the message."""
-    return {each.reference: name_of(each) for each in messages if each.reference}
-
-
 def name_of(message: StoredMessage) -> str:
     """Return the author of a message as the model is told: `u3`, or `you` for the bot itself."""
     return f"u{message.author_number}" if message.author_number else "you"

@@ -26,6 +26,7 @@ from bot.events import FilesDeleted
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.messages import Missed, PastMessage
 from bot.platforms.messaging.texts import short_answer
+from bot.platforms.reading import Membership
 from bot.run_texts import status_text
 from bot.subagents.active import ActiveRuns
 from bot.subagents.requests import Caller
@@ -81,7 +82,8 @@ class Orchestrator:
         incoming = replace(incoming, text=plain(incoming.text, limit=None).strip())
         try:
             if incoming.groups is not None:
-                self.directory.note(incoming.user, incoming.place, incoming.groups)
+                membership = Membership(groups=incoming.groups)
+                self.directory.memberships.note(incoming.user, incoming.place, membership)
             role = await self._authorise(incoming.user, incoming.place, admin=incoming.admin)
         except NotAllowedError as error:
             return _refused(error)

@@ -124,10 +124,6 @@ class RightsDirectory:
     database: Database
     now: Clock
 
-    def note(self, user: Identity, place: Place, groups: frozenset[str]) -> None:
-        """Hold the groups of a user that an event of the platform has named."""
-        self.memberships.note(user, place, Membership(groups=groups))
-
     async def is_among(self, members: Collection[str], user: Identity, place: Place) -> bool:
         """Return True if a user belongs to one of the roles or user groups among these members."""
         if not any(each.startswith(GROUP_KINDS) for each in members):

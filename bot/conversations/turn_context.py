@@ -9,7 +9,7 @@ from itertools import dropwhile
 from zoneinfo import ZoneInfo
 
 from bot.agent.context import situation
-from bot.agent.messages import Answer, Message, Usage, UserMessage
+from bot.agent.messages import Answer, Message, Usage, UserMessage, estimate_tokens
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
 from bot.conversations.access import is_private, own_scope
@@ -20,8 +20,8 @@ from bot.conversations.model_texts import (
     ConversationFiles,
     MessageFiles,
     attributed,
-    authors,
     memory_lines,
+    name_of,
     read_files,
     run_line,
     undelivered_lines,
@@ -129,14 +129,21 @@ class TurnContext:
             files, told = await self._shown(turn, state)
             messages = [each for _, of_item in told for each in of_item]
             # A later attempt reads what the first one read.
-            if spent is not None or turn.attempt > 1 or not self.compaction.is_due(messages):
+            may_shrink = spent is None and turn.attempt <= 1
+            if not may_shrink or estimate_tokens(messages) <= self.compaction.limit:
                 break
             spent = await self.compaction.shrink(turn, told)
         past, newest = state.past, state.newest
         memories_shown = memory_lines(state.memories, newest.text)
         block = self._block(turn, state, memories_shown, unread=unread, away=away)
-        own = files.get(turn.message_id, MessageFiles())
-        messages.append(_last(turn, newest, own, block))
+        summary = SUMMARISE if turn.kind == "summary" else ""
+        if turn.shared:
+            # The history has the message that is answered.
+            messages.append(UserMessage(summary + block))
+        else:
+            own = files.get(turn.message_id, MessageFiles())
+            text = summary + with_quotes(newest.text, newest.quoted)
+            messages.append(UserMessage(block + own.blocks + text, own.images))
         of_runs = [*state.active, *state.recent]
         summarised = not is_private(turn.place)
         own_words = {"", turn.user.key}
@@ -249,7 +256,7 @@ class TurnContext:
         if turn.shared:
             results = {key: for_place(made, of_place) for key, made in results.items()}
         summary = partial(shown_summary, sent=state.earlier, in_workspace="file_read" in of_place)
-        known = authors(state.past)
+        known = {each.reference: name_of(each) for each in state.past if each.reference}
         history: list[tuple[StoredMessage, list[Message]]] = []
         # A deleted message has no content. Providers require that a user begins.
         spoken = [
@@ -278,9 +285,17 @@ class TurnContext:
         unread: str = "",
         away: Sequence[str] = (),
     ) -> str:
-        """Return the block that belongs to the turn alone."""
+        """Return the block that belongs to the turn alone: the time, the users, and their state."""
+        zone = self.settings().timezone
+        head = [f"Now: {self.now().astimezone(ZoneInfo(zone)):%A %d %B %Y, %H:%M} ({zone})."]
+        if turn.shared:
+            head.append(SHARED.format(user=f"u{turn.number}"))
+        else:
+            head.append(f"You are talking with {escape_for_model(one_line(turn.user_name, 60))}.")
+            if any(item.author_number for item in state.past):
+                head.append(OVERHEARD)
         return situation(
-            head=self._head(turn, state, unread),
+            head=" ".join(filter(None, (*head, unread))),
             active=[run_line(run, state.asked.get(run.id, "")) for run in state.active],
             recent=[run_line(run) for run in state.recent],
             undelivered=undelivered_lines(state.waiting),
@@ -289,16 +304,6 @@ class TurnContext:
             away=away,
             last=f"You answer u{turn.number} now." if turn.shared else "",
         )
-
-    def _head(self, turn: Turn, state: "_State", unread: str) -> str:
-        """Return the first line of the situation: the time, and the users."""
-        zone = self.settings().timezone
-        time = f"Now: {self.now().astimezone(ZoneInfo(zone)):%A %d %B %Y, %H:%M} ({zone})."
-        if turn.shared:
-            return " ".join(filter(None, (time, SHARED.format(user=f"u{turn.number}"), unread)))
-        name = escape_for_model(one_line(turn.user_name, 60))
-        overheard = OVERHEARD if any(item.author_number for item in state.past) else ""
-        return " ".join(filter(None, (time, f"You are talking with {name}.", overheard, unread)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,15 +365,6 @@ async def _read(
             id=turn.message_id, role="user", text="", run_id=None, created_at=turn.created_at
         )
     return past, newest, with_files
-
-
-def _last(turn: Turn, newest: StoredMessage, own: MessageFiles, block: str) -> UserMessage:
-    """Return the last message of the input: the situation, and in a personal one the message."""
-    summary = SUMMARISE if turn.kind == "summary" else ""
-    if turn.shared:
-        return UserMessage(summary + block)
-    text = summary + with_quotes(newest.text, newest.quoted)
-    return UserMessage(block + own.blocks + text, own.images)
 
 
 def _route(place: Place) -> Place:

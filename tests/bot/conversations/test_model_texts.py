@@ -14,7 +14,7 @@ from bot.agent.plain import quotes, unquoted
 from bot.conversations.model_texts import (
     MOST_PARTS,
     attributed,
-    authors,
+    name_of,
     stored_quotes,
     with_quotes,
 )
@@ -48,7 +48,7 @@ def test_a_message_tells_its_author_its_time_and_what_it_answers() -> None:
     first = message("Hello", number=1, reference="10")
     reply = message("Hi", reply_to="10", author_name="Bob", role="bot")
 
-    shown = attributed(reply, authors([first, reply]), ZONE)
+    shown = attributed(reply, {first.reference: name_of(first)}, ZONE)
 
     assert shown == (
         '<message from="u3" name="Bob" kind="bot" at="2026-11-26 16:04" reply_to="u1">\n'

@@ -87,7 +87,7 @@ async def test_what_an_event_tells_is_not_asked_for(
 ) -> None:
     known = directory(ROLES)
 
-    known.note(ANN, SERVER, frozenset({LEADS}))
+    known.memberships.note(ANN, SERVER, Membership(groups=frozenset({LEADS})))
 
     assert await known.role_of(ANN, SERVER) == "lead"
     assert outlet.looked_up == []
@@ -97,7 +97,7 @@ async def test_without_an_answer_a_membership_holds_for_five_minutes_and_then_no
     outlet: FakeOutlet, clock: FakeClock, directory: Directory
 ) -> None:
     known = directory(ROLES)
-    known.note(ANN, SERVER, frozenset({LEADS}))
+    known.memberships.note(ANN, SERVER, Membership(groups=frozenset({LEADS})))
     outlet.unreadable = DeliveryError("Discord is away.")
 
     clock.advance((USABLE - timedelta(seconds=1)).total_seconds())
