@@ -68,7 +68,7 @@ async def _checks(client: RetinueClient) -> AsyncIterator[Check]:
     application = client.application
     assert application is not None
     yield works(f"the token is {client.user}'s, of “{application.name}”.")
-    if client.receives_content:
+    if client.intents.message_content:
         yield works(
             "Message Content Intent is on: in threads it receives messages without a mention."
         )

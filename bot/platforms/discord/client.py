@@ -57,7 +57,6 @@ class RetinueClient(discord.Client):
         breaker: Blocks requests while Discord refuses too many.
         access: The access policy for messages, commands and clicks.
         new_session: Called when Discord starts a new session instead of resuming one.
-        receives_content: Whether Discord sends the text of messages that do not mention the bot.
         reconnect_seconds: The first wait before a new session after an error of the library.
     """
 
@@ -92,11 +91,6 @@ class RetinueClient(discord.Client):
         for name, parse in parsers.items():
             if name not in ESSENTIAL:
                 parsers[name] = partial(_parse, name, parse, logged)
-
-    @property
-    def receives_content(self) -> bool:
-        """True if Discord sends the text of messages that do not mention the bot."""
-        return self._wanted.message_content
 
     @property
     def receives(self) -> bool:
@@ -145,7 +139,7 @@ class RetinueClient(discord.Client):
         """
         self.inbound = inbound
         self._listening = True
-        if not self.receives_content:
+        if not self._wanted.message_content:
             log.warning(portal.without_content(self._application_id))
         wait = self.reconnect_seconds
         try:
@@ -154,7 +148,7 @@ class RetinueClient(discord.Client):
                 try:
                     await self.connect()
                 except discord.PrivilegedIntentsRequired as error:
-                    if not self.receives_content:
+                    if not self._wanted.message_content:
                         text = portal.closed_for_good(4014, self._application_id)
                         raise ConfigError(text) from error
                     self._wanted.message_content = False

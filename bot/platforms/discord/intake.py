@@ -175,7 +175,7 @@ class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
         if not (addressed or inside):
             return
         # Discord withholds the text of messages that do not mention the bot.
-        seen = message.guild is None or client.receives_content
+        seen = message.guild is None or client.intents.message_content
         hidden = not (seen or message.content or me in message.mentions)
         text, channel = text_of(message, me), str(message.channel.id)
         guild_id = message.guild.id if message.guild else getattr(message.channel, "guild_id", None)

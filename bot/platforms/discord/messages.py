@@ -15,21 +15,18 @@ from bot.platforms.messaging.intake import message_key
 from bot.values import Place
 
 HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
+#: The types of messages that Discord did not write itself, as it writes that of a new member.
+SAID = frozenset({discord.MessageType.default, discord.MessageType.reply})
 
 
 def is_from_user(message: discord.Message) -> bool:
     """Return True if a user wrote the message: not a bot, a webhook or Discord itself."""
-    return _is_said(message) and not message.author.bot and message.webhook_id is None
+    return message.type in SAID and not message.author.bot and message.webhook_id is None
 
 
 def is_from_bot(message: discord.Message, me: int) -> bool:
     """Return True if another bot or a webhook wrote the message."""
-    return _is_said(message) and message.author.bot and message.author.id != me
-
-
-def _is_said(message: discord.Message) -> bool:
-    """Return True unless Discord itself wrote the message, such as a notice of a new member."""
-    return message.type in {discord.MessageType.default, discord.MessageType.reply}
+    return message.type in SAID and message.author.bot and message.author.id != me
 
 
 def is_addressed(message: discord.Message, me: int) -> bool:

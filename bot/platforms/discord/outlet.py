@@ -89,14 +89,8 @@ class DiscordOutlet(MessagingOutlet):
         return await self._members.membership(user, place, groups=groups)
 
     async def _show_receipt(self, place: Place) -> None:
-        async def mark() -> None:
-            try:
-                await self._receipts.put(place, partial(self._react, place))
-            except DeliveryError as error:
-                log.info("It was not shown that a message was received: %s", error)
-
         async with asyncio.TaskGroup() as group:
-            group.create_task(mark())
+            group.create_task(self._receipts.put(place, partial(self._react, place)))
             try:
                 ready = await self._threads.ready(place)
                 await self._sender.type(place.thread if ready else place.channel)
@@ -127,7 +121,8 @@ class DiscordOutlet(MessagingOutlet):
         """Open a reply, or resume the one with the given message id."""
         key = f"reply {place.message or uuid.uuid4()}"
         message = self._message(place, key=key, message_id=message_id, begun=begun, replies=True)
-        return self._watch(place, DiscordReply(message, self._tasks, self._tempo))
+        reply = self._replies[place] = DiscordReply(message, self._tasks, self._tempo)
+        return reply
 
     def _begin_card(self, card: RunCard) -> DiscordCard:
         key = f"card {card.run_id}"

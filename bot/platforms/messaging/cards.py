@@ -97,6 +97,7 @@ class CardMessage(ABC, Generic[DraftT]):
         pauses: Backoff before each further attempt to show the final state, in seconds.
 
     Attributes:
+        cards: The newest state of each run that the message shows, by the id of the run.
         final: Whether all runs have ended.
         posted: Called after a message was posted.
     """
@@ -113,7 +114,7 @@ class CardMessage(ABC, Generic[DraftT]):
         self.final = False
         self.posted: Callable[[], object] = lambda: None
         self._pauses = pauses
-        self._cards: dict[str, RunCard] = {}
+        self.cards: dict[str, RunCard] = {}
         self._begun: dict[str, OnBegun] = {}
         #: Of the runs that have ended and whose final state is not shown yet.
         self._drawn: dict[str, OnDrawn] = {}
@@ -125,15 +126,10 @@ class CardMessage(ABC, Generic[DraftT]):
     def render(self, cards: Sequence[RunCard]) -> tuple[str, DraftT]:
         """Return the text of the states of all runs, and the content of the message."""
 
-    @property
-    def runs(self) -> tuple[str, ...]:
-        """The runs that the message shows."""
-        return tuple(self._cards)
-
     def takes(self, card: RunCard) -> bool:
         """Return True if the message shows a further run of its turn as well."""
         others = {self.message.message_id, ""}
-        return len(self._cards) < MOST_RUNS and card.message_id in others
+        return len(self.cards) < MOST_RUNS and card.message_id in others
 
     def show(
         self,
@@ -150,22 +146,22 @@ class CardMessage(ABC, Generic[DraftT]):
             ended: Called after the attempts to show the final state of all runs.
             drawn: Called once the final state of this run is shown, or can never be shown.
         """
-        shown_already = card.run_id in self._cards
-        self._cards[card.run_id] = card
+        shown_already = card.run_id in self.cards
+        self.cards[card.run_id] = card
         self._begun[card.run_id] = begun
         if card.status.final:
             self._drawn[card.run_id] = drawn
         message_id = self.message.message_id
         if message_id and not shown_already and message_id != card.message_id:
             begun(message_id)
-        self.final = all(each.status.final for each in self._cards.values())
+        self.final = all(each.status.final for each in self.cards.values())
         self.message.begun = self._store
         self._ended = ended
         if self._paced.refused:
             self._note_drawn((card,))
             if self.final:
                 ended()
-        self._paced.put(tuple(self._cards.values()))
+        self._paced.put(tuple(self.cards.values()))
 
     def _store(self, message_id: str) -> None:
         for begun in self._begun.values():

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 from bot.conversations.access import around, can_read, is_private
@@ -29,8 +29,6 @@ from bot.recent import Recent
 from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
-
-ReplyT = TypeVar("ReplyT", bound=GrowingReply[Any])
 
 #: Timeouts for adding and removing the sign that a message was received, in seconds.
 RECEIPT_SECONDS, TAKE_SECONDS = 10.0, 20.0
@@ -109,25 +107,22 @@ class Acknowledgements:
         self._marks: Recent[Place, _Mark] = Recent(REMEMBERED)
 
     async def put(self, place: Place, show: Callable[[], Awaitable[bool]]) -> None:
-        """Mark a message, unless it was answered meanwhile.
+        """Mark a message, unless it was answered meanwhile. Logs why it could not be marked.
 
         Args:
             place: The place with the message.
             show: Adds the mark; returns True if the mark has to be removed later.
-
-        Raises:
-            DeliveryError: The mark could not be added.
         """
-        mark = self._of(place)
+        mark = self._marks[place] = self._marks.get(place) or _Mark()
         async with mark.lock:
             if mark.answered:
                 return
             mark.shown = True  # if `show` is cancelled, the mark may exist
             try:
                 mark.shown = await show()
-            except DeliveryError:
+            except DeliveryError as error:
                 mark.shown = False
-                raise
+                log.info("It was not shown that a message was received: %s", error)
 
     async def take(
         self, place: Place, hide: Callable[[], Awaitable[object]], *, unknown: bool = True
@@ -139,7 +134,7 @@ class Acknowledgements:
             hide: Removes the mark.
             unknown: Call `hide` also if it is unknown whether the message has a mark.
         """
-        mark = self._of(place)
+        mark = self._marks[place] = self._marks.get(place) or _Mark()
         mark.answered = True
         try:
             async with asyncio.timeout(TAKE_SECONDS), mark.lock:
@@ -156,10 +151,6 @@ class Acknowledgements:
                 await mark()
         except (DeliveryError, TimeoutError) as error:
             log.info("It is not shown that a message was read: %s", error)
-
-    def _of(self, place: Place) -> _Mark:
-        self._marks[place] = self._marks.get(place) or _Mark()
-        return self._marks[place]
 
 
 #: Turns whose further runs are shown in the message of the first ones.
@@ -181,6 +172,7 @@ class MessagingOutlet(PlaceOnly, ABC):
         self._cards: dict[str, CardMessage[Any]] = {}
         #: The newest message of each turn that started runs, for further ones; the last turns only.
         self._batches: dict[str, CardMessage[Any]] = {}
+        #: The replies that are under way: a card that is posted meanwhile moves them below itself.
         self._replies: WeakValueDictionary[Place, GrowingReply[Any]] = WeakValueDictionary()
         self._nowhere = nowhere
 
@@ -197,7 +189,7 @@ class MessagingOutlet(PlaceOnly, ABC):
     ) -> None:
         """Show or update a run card; the newest state wins, at the platform's rate. Never waits."""
         shown = self._cards.get(card.run_id) or self._batches.get(card.batch)
-        if shown is None or not (card.run_id in shown.runs or shown.takes(card)):
+        if shown is None or not (card.run_id in shown.cards or shown.takes(card)):
             shown = self._begin_card(card)
             shown.posted = partial(self._cover, card.place)
         self._cards[card.run_id] = shown
@@ -208,18 +200,13 @@ class MessagingOutlet(PlaceOnly, ABC):
                 del self._batches[oldest]
         shown.show(card, begun, ended=partial(self._forget, shown), drawn=drawn)
 
-    def _watch(self, place: Place, reply: ReplyT) -> ReplyT:
-        """Let a reply of a turn end below the cards that are posted in its place meanwhile."""
-        self._replies[place] = reply
-        return reply
-
     def _cover(self, place: Place) -> None:
         if reply := self._replies.get(place):
             reply.cover()
 
     def _forget(self, shown: CardMessage[Any]) -> None:
         """Forget the message of runs that have all ended."""
-        for run_id in shown.runs:
+        for run_id in shown.cards:
             self._cards.pop(run_id, None)
 
     async def announce(self, announcement: Announcement) -> Delivered:

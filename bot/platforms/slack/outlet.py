@@ -196,7 +196,8 @@ class SlackOutlet(MessagingOutlet):
         """Begin a reply, or continue the reply with the given message id."""
         message = SlackMessage(self.sender, place, message_id=message_id, begun=begun)
         reply = SlackReply(message, owner, self._tasks, self.status, self.budgets, self._tempo)
-        return self._watch(place, reply)
+        self._replies[place] = reply
+        return reply
 
     def _begin_card(self, card: RunCard) -> SlackCard:
         return SlackCard(self.sender, self.budgets, self._tasks, card, self._tempo)

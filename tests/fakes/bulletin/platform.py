@@ -188,7 +188,9 @@ class BulletinOutlet(MessagingOutlet):
     ) -> BulletinReply:
         """Begin a reply, or continue the reply with the given message id."""
         message = BulletinMessage(self._service, place.channel, message_id=message_id, begun=begun)
-        return self._watch(place, BulletinReply(message, Spacing(EDIT_SECONDS), self._tasks))
+        reply = BulletinReply(message, Spacing(EDIT_SECONDS), self._tasks)
+        self._replies[place] = reply
+        return reply
 
     def _begin_card(self, card: RunCard) -> BulletinCard:
         message = BulletinMessage(

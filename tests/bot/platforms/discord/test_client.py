@@ -154,7 +154,7 @@ async def test_it_asks_for_the_text_of_messages_where_that_is_allowed(
     fake.application_flags = ALLOWED | flags
 
     async with open_client(settings_for(fake)) as client, listening(fake, client):
-        assert client.receives_content
+        assert client.intents.message_content
 
     wanted = discord.Intents(
         guilds=True, guild_messages=True, dm_messages=True, message_content=True
@@ -169,7 +169,7 @@ async def test_without_the_text_of_messages_it_goes_on_and_says_what_to_click(
     fake.application_flags = 0
 
     async with open_client(settings_for(fake)) as client, listening(fake, client):
-        assert not client.receives_content
+        assert not client.intents.message_content
         assert not fake.gateway.intents & CONTENT
 
     (line,) = lines(caplog)
