@@ -15,7 +15,6 @@ from bot.platforms.base import CommandReply
 from bot.rights.effective import model_names
 from bot.values import ConversationMode
 from db import audit, conversations, grants, history, renewal, standing_grants, turns, users
-from db import history as participants
 
 UNDONE_FOR = timedelta(hours=24)
 SET_ASIDE = "I set aside what was said before."
@@ -136,7 +135,7 @@ async def context(call: CommandCall) -> CommandReply:
     async with bot.database.snapshot() as tx:
         found = await conversations.find(tx, caller.user, caller.place, mode)
         user = await users.get(tx, caller.user.key)
-        number = await participants.number_of(tx, found, caller.user.key) if found else 0
+        number = await history.number_of(tx, found, caller.user.key) if found else 0
     name = user.name if user else ""
     turn = imagined(caller, found or "", name=name, number=number, now=bot.now)
     preview = await bot.preview(turn)

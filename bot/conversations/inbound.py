@@ -30,9 +30,8 @@ from bot.events import EventBus, FilesAttached, TurnWaiting
 from bot.platforms.base import CommandReply, Incoming
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Live, Place, Role
-from db import conversations, pauses, run_questions, steps, turns, users
+from db import conversations, pauses, run_questions, steps, turn_inbox, turns, users
 from db import files as stored_files
-from db import turn_inbox as intake
 from db.database import Database, Transaction
 from db.pauses import Pause
 from db.turns import Turn
@@ -188,7 +187,7 @@ class TurnQueue:
         mode = self.sharing().at(place)
         text = incoming.text if kind == "message" else ONLY_A_MENTION
         notes = not_read_yet(incoming.files).notes if incoming.files else ()
-        known = await intake.read(tx, user, place, now, mode)
+        known = await turn_inbox.read(tx, user, place, now, mode)
         if unless_asked and (
             known.asked if known else any(await run_questions.open_in(tx, user.key, place, now))
         ):
@@ -213,7 +212,7 @@ class TurnQueue:
         usual = kind == "message" and not (incoming.files or self.draining())
         if known is not None and usual and not (known.waiting or known.paused):
             turn = begun(known, incoming, role, mode, message_id, now)
-            if await intake.begin(tx, turn, self.engine.worker_id):
+            if await turn_inbox.begin(tx, turn, self.engine.worker_id):
                 return _Queued(message_id, conversation_id, turn.id, turn.id, begun=turn)
         if mode.shared and kind == "message" and not incoming.files:
             waiting = await turns.joinable(tx, conversation_id, user)

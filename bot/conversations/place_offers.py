@@ -17,7 +17,7 @@ from bot.agent.settings import AgentSettings
 from bot.agent.tool_search import meant, search_tools, tokens_of
 from bot.catalog.agents import Agents, described
 from bot.values import Clock, Json, Live, Place
-from db import turn_context as tool_choices
+from db import turn_context
 from db.database import Database
 from db.turn_context import PlaceChoice
 from skills.base import Audience, Effects, Reach, Tool, ToolContext, ToolError
@@ -104,9 +104,9 @@ class PlaceOffers:
         if len(self._choices) >= PLACES:
             self._choices.clear()
         async with self.database.transaction() as tx:
-            found = await tool_choices.chosen(tx, place)
+            found = await turn_context.chosen(tx, place)
             if found is None or found.day != today or not names <= found.known:
-                uses = await tool_choices.uses(tx, place, today - timedelta(days=DAYS))
+                uses = await turn_context.uses(tx, place, today - timedelta(days=DAYS))
                 known = {*names, *(found.known if found and found.day == today else ())}
                 chosen_tools, chosen_agents = self._choose(place, tools, agents, uses)
                 found = PlaceChoice(
@@ -116,7 +116,7 @@ class PlaceOffers:
                     agents=chosen_agents,
                     known=frozenset(known),
                 )
-                await tool_choices.choose(tx, found)
+                await turn_context.choose(tx, found)
         self._choices[place] = found
         return found
 

@@ -8,8 +8,7 @@ from bot.conversations.model_texts import stored_quotes
 from bot.platforms.base import Incoming
 from bot.platforms.messages import Quoted
 from bot.values import ConversationMode, Identity, Role, new_sortable_id
-from db import conversations, users
-from db import history as participants
+from db import conversations, history, users
 from db.conversations import Attribution
 from db.database import Transaction
 from db.turn_inbox import KnownConversation
@@ -83,8 +82,8 @@ def begun(
 
 async def join(tx: Transaction, conversation_id: str, user: Identity, name: str) -> tuple[int, str]:
     """Return the number and the shown name of a user whose words a conversation holds."""
-    shown = one_line(name, participants.NAME_LENGTH)
-    return await participants.join(tx, conversation_id, user.key, shown)
+    shown = one_line(name, history.NAME_LENGTH)
+    return await history.join(tx, conversation_id, user.key, shown)
 
 
 def attribution(incoming: Incoming, number: int = 0, name: str = "") -> Attribution:

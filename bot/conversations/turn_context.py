@@ -41,9 +41,9 @@ from db import (
     steps,
     todos,
     turn_context,
+    user_texts,
 )
 from db import files as stored_files
-from db import user_texts as memories
 from db.conversations import StoredMessage
 from db.database import Database, Transaction
 from db.files import StoredFile
@@ -219,7 +219,7 @@ class TurnContext:
                 asked=await run_questions.open_of_many(tx, [run.id for run in active]),
                 recent=recent,
                 waiting=waiting,
-                memories=await memories.MEMORIES.newest(tx, user.key) if remembered else [],
+                memories=await user_texts.MEMORIES.newest(tx, user.key) if remembered else [],
                 todo=todos.progress(todo) if todo else "",
                 granted=frozenset(
                     await grants.given(tx, user.key, now, here) if there.grants else ()

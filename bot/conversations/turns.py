@@ -51,9 +51,7 @@ from bot.subagents.run_factory import opaque
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
 from bot.values import Clock, Live, RunStatus
-from db import conversations, history, outbox, pauses, turn_inbox, turns
-from db import deliveries as batches
-from db import turn_context as tool_choices
+from db import conversations, deliveries, history, outbox, pauses, turn_context, turn_inbox, turns
 from db.database import Database, is_connection_trouble, patiently
 from db.steps import StepWriter
 from db.turns import Turn
@@ -368,9 +366,11 @@ class Turns:
             waits = await turn_inbox.has_waiting(tx, turn.conversation_id)
             used = uses_of(reply.progress.answers)
             if used and delivery is not None:
-                await tool_choices.count(tx, key_of(turn.place), used, day_of(now))
+                await turn_context.count(tx, key_of(turn.place), used, day_of(now))
             # Results of its runs wait for its reply; without a call it has started none.
-            keys = await batches.plan(tx, turn.id if used else "", now, together=self.runs().joined)
+            keys = await deliveries.plan(
+                tx, turn.id if used else "", now, together=self.runs().joined
+            )
             if delivery is None:
                 keys = await outbox.release_held(tx, turn.message_id, text or None, now)
                 if not (text and keys):

@@ -21,8 +21,19 @@ from bot.subagents.runner import LOST_AFTER_SECONDS
 from bot.subagents.wording import Outcome, shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Live, RunStatus
-from db import admission, audit, outbox, pools, run_cards, run_messages, runs, turns, users, workers
-from db import deliveries as batches
+from db import (
+    admission,
+    audit,
+    deliveries,
+    outbox,
+    pools,
+    run_cards,
+    run_messages,
+    runs,
+    turns,
+    users,
+    workers,
+)
 from db.audit import CONSOLE, SYSTEM, AuditEntry
 from db.database import Database, Transaction, is_connection_trouble
 from db.runs import Run
@@ -281,7 +292,9 @@ class Upkeep:
                 tx, self.platforms, since=now - CARDS_DRAWN_FOR, before=now - OVERDUE
             )
             owners = {run.user_id: await users.get(tx, run.user_id) for run in left}
-            batches_left = {run.batch_id or run.id: await batches.in_batch(tx, run) for run in left}
+            batches_left = {
+                run.batch_id or run.id: await deliveries.in_batch(tx, run) for run in left
+            }
         for run in left:
             if owner := owners[run.user_id]:
                 batch = batches_left[run.batch_id or run.id]

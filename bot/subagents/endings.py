@@ -22,8 +22,17 @@ from bot.subagents.cards import Cards
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.wording import Outcome
 from bot.values import Clock, Json, Live, RunStatus
-from db import admission, conversations, outbox, run_files, run_questions, runs, turns, users
-from db import deliveries as batches
+from db import (
+    admission,
+    conversations,
+    deliveries,
+    outbox,
+    run_files,
+    run_questions,
+    runs,
+    turns,
+    users,
+)
 from db.database import Database, Transaction
 from db.runs import Run
 
@@ -70,7 +79,7 @@ class Endings:
             # A card from before a restart, which this process has not updated yet.
             unseen = over.card_message_id and not self.cards.has(over.id)
             owner = await users.get(tx, over.user_id) if unseen else None
-            batch = await batches.in_batch(tx, over) if owner else []
+            batch = await deliveries.in_batch(tx, over) if owner else []
             slots, wait = self.settings().slots, after.others_wait
             promoted = await admission.promote(tx, slots, self.now()) if wait else []
         if owner:
@@ -137,9 +146,9 @@ class Endings:
         due = [] if held or item.batch_id else [run.id]
         if not worded:
             together = self.settings().joined
-            planned = await batches.plan(tx, run.batch_id, self.now(), together=together)
+            planned = await deliveries.plan(tx, run.batch_id, self.now(), together=together)
             return [*due, *planned], False
-        if await batches.unfinished(tx, run):
+        if await deliveries.unfinished(tx, run):
             return due, False
         if not held and not await outbox.any_held(tx, run.id):
             return due, False

@@ -33,6 +33,7 @@ from bot.values import Clock, Identity, Live, RunStatus, derived_run_id, new_run
 from db import (
     admission,
     commands,
+    deliveries,
     pauses,
     run_messages,
     run_questions,
@@ -42,7 +43,6 @@ from db import (
     users,
     whiteboard,
 )
-from db import deliveries as batches
 from db.database import Database, Transaction
 from db.runs import Run
 
@@ -313,7 +313,7 @@ class SubagentManager:
             )
             wanted = [run]
             if together:
-                others = await self.database.read(batches.in_batch, run)
+                others = await self.database.read(deliveries.in_batch, run)
                 going = [each for each in others if each.id != run.id and not each.status.final]
                 # Each is looked up, since the caller may not have access to all of them.
                 wanted += [await self.records.find(each.id, caller, action="") for each in going]

@@ -26,8 +26,7 @@ from bot.subagents.summaries import Summaries
 from bot.subagents.wording import Outcome
 from bot.tasks import Tasks
 from bot.values import WAITING, Clock, Identity, Live, RunStatus
-from db import deliveries as batches
-from db import run_claims
+from db import deliveries, run_claims
 from db.database import Database, Transaction, is_connection_trouble, patiently
 from db.group_writer import GroupWriter
 from db.run_claims import ClaimedRun, OwnedRun
@@ -208,7 +207,7 @@ class Runner:
         batch: Sequence[Run] = ()
         # A message from an earlier process, or another one, that shows the whole batch.
         if run is not None and run.card_message_id and not self.cards.has(run.id):
-            batch = await batches.in_batch(tx, run)
+            batch = await deliveries.in_batch(tx, run)
         return _RunClaim(before, run, batch)
 
     async def _attempt(

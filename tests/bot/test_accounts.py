@@ -13,8 +13,7 @@ from bot.config.model import Config
 from bot.config.reloading import LiveConfig
 from bot.errors import BadRequestError, NotFoundError
 from bot.values import ConversationMode, File, Identity, Place
-from db import conversations, edits, holds, user_deletion
-from db import history as participants
+from db import conversations, edits, history, holds, user_deletion
 from db.conversations import Attribution
 from db.database import Database, DatabaseSettings, Transaction
 from db.files import put_files
@@ -43,7 +42,7 @@ async def overhear(database: Database, clock: FakeClock, alice: Identity) -> Non
         found = await conversations.find_or_open(
             tx, alice, place, clock(), ConversationMode(shared=True)
         )
-        number, name = await participants.join(tx, found, BOB.key, "Bob")
+        number, name = await history.join(tx, found, BOB.key, "Bob")
         by = Attribution(author=BOB.key, author_number=number, author_name=name, reference="7")
         await conversations.say(
             tx, found, role="user", text="I am near", now=clock(), by=by, overheard=True

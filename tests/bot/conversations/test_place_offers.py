@@ -12,7 +12,7 @@ from bot.agent.tool_search import FIND_AGENTS, FIND_TOOLS, USE_TOOL, tokens_of
 from bot.catalog.agents import AgentDefinition
 from bot.conversations.place_offers import PlaceOffers, day_of, key_of, uses_of
 from bot.values import Place
-from db import turn_context as tool_choices
+from db import turn_context
 from db.database import Database
 from skills.base import Tool, ToolError
 from tests.fakes.agents import FakeAgents
@@ -51,7 +51,7 @@ class Bench:
         """Store uses of a tool in a place."""
         async with self.database.transaction() as tx:
             day = day_of(self.clock())
-            await tool_choices.count(tx, key_of(place), {name: times}, day)
+            await turn_context.count(tx, key_of(place), {name: times}, day)
 
 
 @pytest.fixture
@@ -177,5 +177,5 @@ async def test_uses_of_several_turns_add_up(bench: Bench) -> None:
     for _ in range(2):
         await bench.use("recall", times=3)
     async with bench.database.snapshot() as tx:
-        found = await tool_choices.uses(tx, key_of(ROOM), bench.clock() - timedelta(days=1))
+        found = await turn_context.uses(tx, key_of(ROOM), bench.clock() - timedelta(days=1))
     assert found == {"recall": 6}

@@ -36,9 +36,8 @@ from bot.conversations.settings import ConversationSettings
 from bot.conversations.turn_context import TurnContext
 from bot.conversations.turn_messages import ThreadReader
 from bot.values import File, Identity, Json, Place, Role
-from db import conversations, outbox, tables, turns
+from db import conversations, outbox, tables, turns, user_texts
 from db import files as stored_files
-from db import user_texts as memories
 from db.database import Database
 from db.files import StoredFile
 from db.outbox import NewOutboxEntry
@@ -489,7 +488,7 @@ async def remember(talk: Talk, *texts: str) -> None:
                 origin="said",
                 created_at=talk.stored.now(),
             )
-            await memories.MEMORIES.add(tx, talk.user.key, memory)
+            await user_texts.MEMORIES.add(tx, talk.user.key, memory)
 
 
 async def remembered(talk: Talk, words: str) -> list[str]:
@@ -565,7 +564,7 @@ async def test_memories_make_a_turn_private_and_not_foreign(talk: Talk) -> None:
         created_at=talk.stored.now(),
     )
     async with talk.database.transaction() as tx:
-        await memories.MEMORIES.add(tx, talk.user.key, known)
+        await user_texts.MEMORIES.add(tx, talk.user.key, known)
 
     assert await talk.flags(await talk.say("Hello")) == (False, True)
 
