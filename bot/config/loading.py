@@ -136,9 +136,11 @@ def _read(file: Path | None) -> document.YamlDocument:
         with file.open("rb") as opened:
             return document.read(opened.read(document.MAX_BYTES + 1))
     except FileNotFoundError:
-        raise ConfigError(f"There is no file {file}. Name another, or none at all.") from None
+        raise ConfigError(
+            f"There is no file {file}. Give another path, or none for the defaults."
+        ) from None
     except PermissionError:
-        text = f"{file} cannot be read: Permission denied. Give this account the right to."
+        text = f"{file} cannot be read: Permission denied. Give this account permission to read it."
         raise ConfigError(text) from None
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}.") from None

@@ -116,9 +116,18 @@ class CoreConfig(Settings):
     """Health checks and metrics of each process: docs/operations.md."""
 
     def section(self, kind: type[Section]) -> Section:
-        """Return the section of this class."""
-        names = type(self).model_fields
-        return next(each for name in names if type(each := getattr(self, name)) is kind)
+        """Return the section of this class.
+
+        Raises:
+            LookupError: The class is no section; the text says how a skill's class becomes one.
+        """
+        for name in type(self).model_fields:
+            if type(section := getattr(self, name)) is kind:
+                return section
+        raise LookupError(
+            f"{kind.__name__} is no section of the configuration: declare `section` and `about` in "
+            "it, in the module `settings` of the skill."
+        )
 
     def live(self, kind: type[Section]) -> Live[Section]:
         """Return a function that returns the section of this class."""

@@ -42,7 +42,7 @@ ADMIN_COMMANDS: tuple[ChatCommand, ...] = (
     ),
     _of_admins(
         "pair",
-        "Admit a user to direct messages by their code, or withdraw that",
+        "Admit a user to direct messages by their code, or remove a user",
         (
             _optional(
                 "words",
@@ -57,31 +57,31 @@ ADMIN_COMMANDS: tuple[ChatCommand, ...] = (
     ),
     _changes(
         "pause",
-        "Let nothing new begin: what runs goes on, messages are kept",
+        "Start nothing new: running work continues, and messages wait",
         (_SCOPE,),
         handler=control_commands.pause,
     ),
     _changes(
         "resume",
-        "End a pause: what waited begins",
+        "End a pause and start the work that waited",
         (_SCOPE,),
         handler=control_commands.resume,
     ),
     _changes(
         "kill",
-        "Stop everything with what there is so far, and pause; “yes” at the end confirms it",
+        "Stop all work, keep partial results, and pause; “yes” at the end confirms it",
         (_WHOLE,),
         handler=control_commands.kill,
     ),
     _of_admins(
         "health",
-        "How I am: queue, stalled work, deliveries, providers, processes, disk (for operators)",
+        "State: queue, stalled work, deliveries, providers, processes, disk (for operators)",
         operator=True,
         handler=control_commands.health,
     ),
     _of_admins(
         "audit",
-        "What was done here, by whom and to whose work (for admins)",
+        "Audit log: who did what here, and to whose work (for admins)",
         (
             _optional(
                 "form",

@@ -223,7 +223,7 @@ class Runner:
         if run.cancel_requested_at is not None:
             over = Outcome(status=RunStatus.CANCELLED)
         elif run.crashes >= MAX_CRASHES:
-            error = f"Its process ended {MAX_CRASHES} times in a row while it was at work."
+            error = f"The process ended {MAX_CRASHES} times in a row during this run."
             over = Outcome(status=RunStatus.FAILED, error=error)
         elif clock.hard_left() <= 0:
             over = Outcome(status=RunStatus.TIMEOUT)

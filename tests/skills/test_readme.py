@@ -22,11 +22,11 @@ README = Path(skills.__file__).with_name("README.md")
 def example() -> Skill:
     """The skill that the guide shows, run from the text of the guide."""
     (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    module = ModuleType("skills.dice")
+    module = ModuleType("skills.coin")
     exec(compile(code, str(README), "exec"), module.__dict__)
     declaration = module.SKILL
     assert isinstance(declaration, SkillDeclaration)
-    skill = module.DICE
+    skill = module.COIN
     assert isinstance(skill, Skill)
     return skill
 
@@ -36,13 +36,13 @@ async def test_the_example_of_the_guide_works(
 ) -> None:
     caller = Caller(example, alice, clock)
 
-    assert re.fullmatch(r"1001 rolled [1-6] of 6\.", await caller.call("roll"))
-    with pytest.raises(ToolError, match="There is no die with 1 sides"):
-        await caller.call("roll", sides=1)
+    assert re.fullmatch(r"1001 tossed: (heads|tails)\.", await caller.call("coin_toss"))
+    with pytest.raises(ToolError, match="tossed 21 times"):
+        await caller.call("coin_toss", times=21)
 
 
 def test_the_model_sees_what_the_guide_promises(example: Skill) -> None:
     (tool,) = SkillRegistry([example]).tools_for(is_subagent=True)
 
-    assert tool.description == "Roll a die and return what it shows."
-    assert tool.schema["properties"]["sides"]["description"] == "From 2 to 100"
+    assert tool.description == "Toss a coin and return what it shows."
+    assert tool.schema["properties"]["times"]["description"] == "From 1 to 20"

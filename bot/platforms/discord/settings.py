@@ -20,7 +20,7 @@ def _read_id(value: object) -> str:
     if type(value) not in {int, str} or not re.match(_SNOWFLAKE, text):
         raise ValueError(
             "must be an id, which has digits only: switch on Developer Mode in Discord's settings "
-            "(Advanced), right-click what you mean, and choose Copy ID"
+            "(Advanced), right-click the server, channel, role or user, and choose Copy ID"
         )
     return text
 
@@ -52,8 +52,8 @@ class DiscordSettings(PlatformSettings):
     """The bot's token, from the page Bot of the developer portal."""
 
     threads: bool = True
-    """A mention in a channel opens a thread, where the talk continues without mentions. Off:
-    answers are replies in the channel.
+    """A mention in a channel opens a thread, where the conversation continues without mentions.
+    Off: answers are replies in the channel.
     """
 
     guilds: tuple[Snowflake, ...] | None = None
@@ -93,7 +93,7 @@ class DiscordSettings(PlatformSettings):
     """The least time between two edits of one message."""
 
     shard_count: int | None = Field(None, ge=1)
-    """Into how many shards the servers are divided; null: no sharding."""
+    """Number of shards among which the servers are divided; null: no sharding."""
 
     shard_ids: tuple[int, ...] = ()
     """The shards that this process serves, counted from 0; none: all."""
@@ -102,7 +102,7 @@ class DiscordSettings(PlatformSettings):
     """The address of Discord's REST API: another one for a proxy that shares rate limits."""
 
     gateway_url: str | None = Field(None, pattern=r"^wss?://\S+$")
-    """The address of Discord's gateway; null: as usual."""
+    """The address of Discord's gateway; null: Discord's own."""
 
     @property
     def configured(self) -> bool:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 #: Most messages that follow one click or command. Slack limits the uses of a `response_url`;
 #: longer answers are sent as direct messages.
 MOST_FOLLOWING = 4
-IN_PRIVATE = "That is long: I sent it to you in a direct message."
+IN_PRIVATE = "The answer is long, so I sent it to you in a direct message."
 
 
 class PrivateAnswers:

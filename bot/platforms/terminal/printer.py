@@ -83,7 +83,7 @@ class Printer:
                 output.write_raw(text)
                 output.flush()
         except Exception:
-            log.exception("Something could not be shown")
+            log.exception("An item could not be shown")
             job.finish(DeliveryError("This could not be shown on the terminal; the log says why."))
         else:
             job.finish()
@@ -101,4 +101,6 @@ async def lay_out(text: str, width: int) -> tuple[str, ...]:
 
 
 def _left() -> NotPresentError:
-    return NotPresentError("The terminal was left before this was shown; it waits for the return.")
+    return NotPresentError(
+        "The terminal closed before this was shown; it is shown when the user returns."
+    )

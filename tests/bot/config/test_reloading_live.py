@@ -1,9 +1,12 @@
 """The configuration in force: one swap replaces every section at once."""
 
+import pytest
+
 from bot.agent.settings import AgentSettings
 from bot.config.model import Config
 from bot.config.reloading import LiveConfig
 from bot.subagents.limits import SubagentSettings
+from bot.values import SkillSettings
 
 
 def test_a_swap_replaces_all_sections_at_once() -> None:
@@ -24,3 +27,11 @@ def test_fixed_settings_stand_in_for_live_ones() -> None:
 
     assert settings() is settings
     assert LiveConfig(Config(subagents=settings)).live(SubagentSettings)() is settings
+
+
+def test_a_class_of_settings_without_a_section_is_named() -> None:
+    class CoinSettings(SkillSettings):
+        sides: int = 2
+
+    with pytest.raises(LookupError, match=r"CoinSettings is no section .* declare `section`"):
+        Config().section(CoinSettings)
