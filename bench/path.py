@@ -1,8 +1,8 @@
 """`python -m bench.path`: count the functions between a message and its run's announcement.
 
-Plays one story with the real clients of Discord and the model: Alice writes, the main agent spawns
-a run, the run calls a tool and ends, its result is announced. Functions of the periodic duties and
-of opening the bot are not counted.
+Plays one story on Discord, with its real client, and in the terminal: Alice writes, the main agent
+spawns a run, the run calls a tool and ends, its result is announced. Functions of the periodic
+duties and of opening the bot are not counted.
 """
 
 import asyncio
@@ -10,12 +10,14 @@ import sys
 import tempfile
 import threading
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import CodeType, FrameType
 
 from migrations.run import upgrade
 from tests.fakes.anthropic_server import Reply
 from tests.house import INSIDE, ROOT
+from tests.stories.at_terminal import at_terminal
 from tests.stories.on_discord import new_server, on_discord
 from tests.stories.stage import Play, call
 
@@ -60,8 +62,27 @@ def _is_upkeep() -> bool:
     return task is not None and task.get_name().startswith("upkeep")
 
 
-async def traced() -> Trace:
-    """Play the story, and return the functions from the message to the announcement."""
+async def on_the_platform(url: str, trace: Trace, play: Play) -> None:
+    """Play the story on Discord."""
+    async with new_server() as server, on_discord(url, server, play) as it:
+        trace.start()
+        asked = await it.discord.say(server.alice, server.channel, "Dig.", mention=True)
+        thread = await it.thread_of(asked)
+        await it.reads(thread, "Dug.")
+        trace.stop()
+
+
+async def in_the_terminal(url: str, trace: Trace, play: Play) -> None:
+    """Play the story in a terminal chat."""
+    async with at_terminal(url, play) as desk:
+        trace.start()
+        desk.send("Dig.")
+        await desk.shows("Dug.")
+        trace.stop()
+
+
+async def traced(story: Callable[[str, Trace, Play], Awaitable[None]]) -> Trace:
+    """Play a story, and return the functions from the message to the announcement."""
     trace = Trace()
     play = Play(
         main=[call("sessions_spawn", task="Dig", label="digging"), Reply(text="Started it.")],
@@ -70,23 +91,19 @@ async def traced() -> Trace:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/retinue.db"
         await upgrade(url)
-        async with new_server() as server, on_discord(url, server, play) as it:
-            trace.start()
-            asked = await it.discord.say(server.alice, server.channel, "Dig.", mention=True)
-            thread = await it.thread_of(asked)
-            await it.reads(thread, "Dug.")
-            trace.stop()
+        await story(url, trace, play)
     return trace
 
 
 def main() -> None:
-    """Print the count, and with `--list` the functions."""
-    trace = asyncio.run(traced())
-    count = sum(len(names) for names in trace.functions.values())
-    print(f"{count} functions in {len(trace.functions)} files")
-    if "--list" in sys.argv[1:]:
-        for file, names in sorted(trace.functions.items()):
-            print(f"{file}: {', '.join(sorted(names))}")
+    """Print the counts, and with `--list` the functions."""
+    for place, story in (("Discord", on_the_platform), ("the terminal", in_the_terminal)):
+        trace = asyncio.run(traced(story))
+        count = sum(len(names) for names in trace.functions.values())
+        print(f"{place}: {count} functions in {len(trace.functions)} files")
+        if "--list" in sys.argv[1:]:
+            for file, names in sorted(trace.functions.items()):
+                print(f"{file}: {', '.join(sorted(names))}")
 
 
 if __name__ == "__main__":
