@@ -26,7 +26,15 @@ class DiskSettings(Settings):
 
 
 class DiskFullError(ToolError):
-    """A disk has no more space left than its reserve."""
+    """A disk has no more space left than its reserve.
+
+    Attributes:
+        state: The sentences for an admin; the text of the error adds one for a model.
+    """
+
+    def __init__(self, state: str) -> None:
+        self.state = state
+        super().__init__(f"{state} Tell the user.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ class DiskReserve:
                 raise DiskFullError(
                     "The disk of this machine is nearly full. Its last "
                     f"{reserve / 1_000_000:,.0f} MB are kept free, and nothing new is stored until "
-                    "an admin of the machine has made room. Tell the user."
+                    "an admin of the machine has made room."
                 )
 
 

@@ -85,6 +85,7 @@ LINES = {
     "bot.platforms.messaging": 6,
     "bot.platforms.messaging.attachments": 8,
     "bot.platforms.messaging.pacing": 8,
+    "bot.platforms.messaging.splitting": 8,
     "bot.platforms.messaging.texts": 8,
     "db": 7,
     "db.trouble": 8,

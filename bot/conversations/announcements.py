@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 FIRST_WAIT = timedelta(seconds=15)
 LONGEST_WAIT = timedelta(minutes=5)
+#: The longest wait that a platform can ask for; it may end after `GIVE_UP_AFTER`.
+LONGEST_ASKED_WAIT = timedelta(hours=1)
 GIVE_UP_AFTER = timedelta(minutes=30)
 SEND_SECONDS = 60.0
 HELD_AT_MOST = timedelta(minutes=5)
@@ -49,7 +51,7 @@ BUSY_SECONDS, GATHER_SECONDS = 0.1, 0.02
 
 TOGETHER = "✅ {} sub-agents completed"
 
-#: Sends an item through an outlet.
+#: Sends the texts of items, or the files of a run, through an outlet.
 Send = Callable[[Outlet], Awaitable[Delivered]]
 
 
@@ -58,7 +60,7 @@ class DeliveryAttempt:
     """An attempt to deliver items in one message, or the files of a run.
 
     Attributes:
-        files: The files to send; for a run whose text is delivered.
+        files: The files to send; only of a run whose text was delivered before.
         left: The runs of which files are left to send after the text.
         stopper: The user who stopped another user's run.
         notice: The notice to admins that is delivered.
@@ -129,7 +131,7 @@ class Announcements:
         self.tasks.start(self.deliver(event.key), name=f"deliver {event.key}")
 
     async def deliver(self, key: str) -> bool:
-        """Make one attempt to deliver an item; return True if it arrived.
+        """Make one attempt to deliver an item; return True if it arrived with its files.
 
         Due items of its batch are delivered with it, in one message. The files of the
         runs follow the text, with attempts of their own.
@@ -141,7 +143,7 @@ class Announcements:
         try:
             arrived, left = await self._attempt(key, keys)
             for each in left:
-                arrived, _ = await self._attempt(each, keys)
+                arrived = (await self._attempt(each, keys))[0] and arrived
             return arrived
         finally:
             self.under_way.difference_update(keys)
@@ -151,7 +153,8 @@ class Announcements:
 
         Args:
             key: The item.
-            keys: The keys that are under way; those of the batch are added.
+            keys: The keys that are under way: those of the batch are added, and those that are
+                not sent now removed.
 
         Returns:
             True if it arrived, and the items of which files are left.
@@ -243,7 +246,10 @@ class Announcements:
         return [None] * len(arrivals)
 
     async def _send(self, items: Sequence[OutboxEntry], send: Send) -> Delivered | None:
-        """Send items through the outlet of their platform; a failure is stored."""
+        """Send items through the outlet of their platform; `None` if they did not arrive.
+
+        A failure is stored. Items for a user who is absent are stored as waiting.
+        """
         outlet = self.outlets.get(items[0].place.platform)
         if outlet is None:
             await self._failed(items, DeliveryError("This process does not serve that platform."))
@@ -286,8 +292,9 @@ class Announcements:
         item, now = items[0], self.now()
         tried_for = now - (item.first_tried_at or now)
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** max(0, item.attempts - 1))
-        wait = max(wait, timedelta(seconds=min(error.retry_after_seconds, 3_600)))
         hopeless = error.permanent or tried_for + wait > GIVE_UP_AFTER
+        asked = timedelta(seconds=error.retry_after_seconds)
+        wait = max(wait, min(asked, LONGEST_ASKED_WAIT))
         twice_unknown = error.fate_unknown and any(each.maybe_repeated for each in items)
         if hopeless or twice_unknown:
             due: list[str] = []
@@ -295,6 +302,7 @@ class Announcements:
             async def block(tx: Transaction, each: OutboxEntry) -> None:
                 await outbox.block(tx, each, error=str(error))
                 if self.notices is not None:
+                    # A notice of the day is stored with the first of the items only.
                     due[:] = await self.notices.blocked(tx, each, str(error)) or due
 
             await self._store(items, block)

@@ -1,8 +1,8 @@
-"""Sends notices in the background: signals and reports to users, warnings to users and admins."""
+"""Notifies users and admins: signals, reports of runs, troubles, spending limits."""
 
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -25,7 +25,7 @@ from db.database import Database, Transaction
 log = logging.getLogger(__name__)
 
 #: The shortest time between two notices about one run.
-BETWEEN = timedelta(minutes=2)
+BETWEEN_REPORTS = timedelta(minutes=2)
 REPORT_CHARACTERS = 300
 #: Interval between two looks at the disks.
 LOOK_EVERY = timedelta(minutes=1)
@@ -41,16 +41,14 @@ class Notices:
 
     def acknowledge(self, place: Place) -> None:
         """Show in a place that the message was received."""
-        if outlet := self.outlets.get(place.platform):
-            self.tasks.start(outlet.acknowledge(place), name="acknowledge")
+        self._start(place, lambda outlet: outlet.acknowledge(place), name="acknowledge")
 
     def answered(self, place: Place, *, read: bool = False) -> None:
         """Remove the sign that the message waits for an answer; show that it was `read`."""
-        if outlet := self.outlets.get(place.platform):
-            self.tasks.start(outlet.answered(place, read=read), name="answered")
+        self._start(place, lambda outlet: outlet.answered(place, read=read), name="answered")
 
     def say(self, place: Place, user: Identity, text: str) -> None:
-        """Send a text of a user's command to a place, for all who read there."""
+        """Send a text to a place, for all who read there; a failure is logged."""
 
         async def send(outlet: Outlet) -> None:
             try:
@@ -58,13 +56,17 @@ class Notices:
             except DeliveryError as error:
                 log.info("A notice did not reach its place: %s", error)
 
-        if outlet := self.outlets.get(place.platform):
-            self.tasks.start(send(outlet), name="say")
+        self._start(place, send, name="say")
 
     def notify(self, place: Place, user: Identity, text: str) -> None:
         """Send a short text to one user in a place."""
+        self._start(place, lambda outlet: outlet.tell(place, user, text), name="notify")
+
+    def _start(
+        self, place: Place, send: Callable[[Outlet], Coroutine[None, None, None]], *, name: str
+    ) -> None:
         if outlet := self.outlets.get(place.platform):
-            self.tasks.start(outlet.tell(place, user, text), name="notify")
+            self.tasks.start(send(outlet), name=name)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,7 +85,7 @@ class ProgressNotices:
             self._posted.pop(event.run_id, None)
         elif isinstance(event, RunProgress) and event.part == "text" and event.content.strip():
             now = self.now()
-            if now - self._posted.get(event.run_id, now - BETWEEN) >= BETWEEN:
+            if now - self._posted.get(event.run_id, now - BETWEEN_REPORTS) >= BETWEEN_REPORTS:
                 self._posted[event.run_id] = now
                 self.tasks.start(self._post(event), name="post a report of a run")
 
@@ -101,14 +103,18 @@ class ProgressNotices:
 
 @dataclass(slots=True, kw_only=True)
 class AdminWatch:
-    """Turns events into notices to admins. A trouble that lasts is reported once a day."""
+    """Turns events into notices to admins.
+
+    A trouble of a provider, a service or a disk is reported once a day while it lasts, each stalled
+    run and each crash once.
+    """
 
     notices: AdminNotices
     database: Database
     tasks: Tasks
     reserve: DiskReserve
     now: Clock
-    _looked_at: datetime | None = field(default=None)
+    _looked_at: datetime | None = None
 
     def on_run_ended(self, event: RunEnded) -> None:
         """Report a run that has stalled."""
@@ -148,8 +154,7 @@ class AdminWatch:
         try:
             self.reserve.check()
         except DiskFullError as error:
-            text = str(error).removesuffix(" Tell the user.")
-            await self.notices.announce(AdminNotice(key=f"disk {now.date()}", text=text))
+            await self.notices.announce(AdminNotice(key=f"disk {now.date()}", text=error.state))
 
     def on_crashes(self, number: int) -> None:
         """Report processes that ended without being asked to."""
@@ -177,9 +182,9 @@ class SpendingNotices:
     async def tell(self, tx: Transaction, notice: PoolNotice) -> list[str]:
         """Store the notice about a pool; return the keys of the outbox to deliver.
 
-        At 80 % the user is notified of a limit of one's own, and the admins of a shared one. A
-        refusal is notified to the admins, who can raise the limit; the user gets the refusal
-        itself.
+        At `WARN_PERCENT` the user is notified of a limit of their own, and the admins of a shared
+        one. A refusal is notified to the admins, who can raise the limit; the user gets the
+        refusal itself.
         """
         pool, state, payer = notice.pool, notice.state, notice.payer
         if pool.scope is Scope.RUN:

@@ -101,6 +101,7 @@ class Turns:
         """Make one attempt at a turn, until it is answered or cannot continue in this process."""
         try:
             turn, waits = self.begun.pop(turn_id, None), True
+            # A first attempt begins at once; a further one waits while processes crash often.
             while turn is None and waits:
                 begin = partial(
                     turns.begin, turn_id=turn_id, worker_id=self.worker_id, now=self.now()
@@ -122,20 +123,20 @@ class Turns:
 
     async def preview(self, turn: Turn) -> ContextPreview:
         """Return the parts of the input that a turn would begin with."""
-        history, block = await self.context.preview(turn)
+        messages, block = await self.context.preview(turn)
         offer = await self.offers.at(turn.place)
         tools = tuple(
             ToolDescription(each.name, each.description, each.schema)
             for each in offer.tools
             if not each.deferred
         )
-        return ContextPreview(prompt=offer.prompt, tools=tools, history=history, block=block)
+        return ContextPreview(prompt=offer.prompt, tools=tools, history=messages, block=block)
 
     async def _run(self, turn: Turn) -> None:
         active = self.active.enter(turn.id)
         reply = TurnReply(Progress())
 
-        def begun(message_id: str) -> None:
+        def keep_id(message_id: str) -> None:
             store = partial(self.database.write, turns.keep_reply, turn, message_id)
             self.tasks.start(patiently(store, seconds=inf), name="store the id of a reply")
 
@@ -143,7 +144,7 @@ class Turns:
             outlet = self.outlets.get(turn.place.platform)
             if outlet is not None and turn.kind != "summary":
                 reply.stream = outlet.open_reply(
-                    turn.place, turn.user, turn.reply_message_id, begun=begun
+                    turn.place, turn.user, turn.reply_message_id, begun=keep_id
                 )
             age = self.now() - (turn.sent_at or turn.created_at)
             quoted_from = timedelta(minutes=self.catch_up().quote_after_minutes)
@@ -236,8 +237,8 @@ class Turns:
             permissions=self.permissions(),
             approved=Approved(1, again=turn.attempt > 1) if confirmed else None,
         )
-        around = self._agent_context(turn, clock, beginning)
-        agent = BaseAgent(config, model, toolbox, around, progress=reply.progress)
+        context = self._agent_context(turn, clock, beginning)
+        agent = BaseAgent(config, model, toolbox, context, progress=reply.progress)
         messages = beginning.messages
         return await agent.run(
             messages, history=len(messages) - 1, on_text=reply.update if reply.stream else None
@@ -247,8 +248,7 @@ class Turns:
         inbox = None
         if turn.kind != "summary":
             zone = ZoneInfo(self.settings().timezone)
-            answered = partial(self.notices.answered, read=True)
-            inbox = TurnInbox(self.database, turn, zone, answered)
+            inbox = TurnInbox(self.database, turn, zone, partial(self.notices.answered, read=True))
         return AgentContext(
             journal=self._journal(turn),
             budget=TokenBudget(UNLIMITED),
@@ -291,7 +291,7 @@ class Turns:
         )
 
     async def _conclude(self, turn: Turn, reply: TurnReply, result: AgentResult | None) -> None:
-        """End a turn with its result; `None` for a turn that its user stopped."""
+        """Send the reply of a turn and end it; without a result its user has stopped it."""
         if result is None:
             status = "stopped"
             said = plain(reply.text or reply.progress.partial_text(), limit=None)
@@ -352,7 +352,7 @@ class Turns:
             refused: Whether the model refused the messages.
 
         Returns:
-            The keys of the announcements to deliver: those released, or the one that delivers a
+            The keys of the announcements to deliver: those released or planned, and the one of a
             reply that did not arrive. And True if a further turn may wait for this end.
         """
         now, counts, model = self.now(), reply.counts(turn), reply.progress.model
@@ -364,17 +364,17 @@ class Turns:
                 return [], True
             # In a statement of its own, which sees what was committed while the last one waited.
             waits = await turn_inbox.has_waiting(tx, turn.conversation_id)
-            used = uses_of(reply.progress.answers)
-            if used and delivery is not None:
-                await turn_context.count(tx, key_of(turn.place), used, day_of(now))
-            # Results of its runs wait for its reply; without a call it has started none.
-            keys = await deliveries.plan(
-                tx, turn.id if used else "", now, together=self.runs().joined
-            )
             if delivery is None:
                 keys = await outbox.release_held(tx, turn.message_id, text or None, now)
                 if not (text and keys):
                     return keys, waits
+            else:
+                if used := uses_of(reply.progress.answers):
+                    await turn_context.count(tx, key_of(turn.place), used, day_of(now))
+                # Results of its runs wait for its reply; without a call it has started none.
+                keys = await deliveries.plan(
+                    tx, turn.id if used else "", now, together=self.runs().joined
+                )
             await conversations.say(
                 tx,
                 turn.conversation_id,

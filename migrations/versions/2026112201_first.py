@@ -50,7 +50,7 @@ SQLITE_FULL_TEXT = (
 )
 
 # `translate` turns punctuation into word boundaries, so that parts of addresses and file names are
-# found. `db.search` uses the same expression, or PostgreSQL would not use the index.
+# found. `db.user_texts` uses the same expression, or PostgreSQL would not use the index.
 MARKS = r"""!"#$%&''()*+,-./:;<=>?@[\]^_`{|}~"""
 SPACES = " " * 32
 POSTGRESQL_FULL_TEXT = f"""

@@ -26,10 +26,22 @@ WORDY = (
     Page("docs/operations.md"),
     Page("docs/upgrading.md"),
 )
+ALL = [
+    Page(str(each.relative_to(ROOT)))
+    for each in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("skills/*.md")]
+]
+#: Files that the reader makes.
+OF_THE_READER = {
+    "deploy/.env",
+    "skills/coin.py",
+    "skills/coin/settings.py",
+    "tests/test_reading.py",
+}
 FRAGMENTS = [(page, body) for page in BOTH for body in page.fragments("yaml")]
 
 _SETTING = re.compile(r"([a-z_]+(?:\.[a-z_]+)+)(?::.*)?")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_FILE = re.compile(r"(?:bot|db|skills|tests|migrations|bench|deploy|docs|agents)/[\w./-]*")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -97,18 +109,7 @@ def test_every_slash_command_that_is_named_exists(page: Page) -> None:
         assert COMMANDS.get(CommandGroup.RUNS, name), name
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        Page(str(each.relative_to(ROOT)))
-        for each in [
-            *ROOT.glob("*.md"),
-            *ROOT.glob("docs/**/*.md"),
-            *ROOT.glob("skills/*.md"),
-        ]
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("page", ALL, ids=str)
 def test_every_link_leads_somewhere(page: Page) -> None:
     for link in _LINK.findall(page.words):
         path, _, heading = link.partition("#")
@@ -118,6 +119,15 @@ def test_every_link_leads_somewhere(page: Page) -> None:
         assert target.exists(), link
         if heading:
             assert heading in headings(target), link
+
+
+def test_every_file_of_this_repository_that_is_named_exists() -> None:
+    # Decisions and the log of changes tell of what was there.
+    pages = [each for each in ALL if not re.match("docs/decisions|CHANGELOG", each.path)]
+    named = {word for page in pages for word in page.code_words if _FILE.fullmatch(word)}
+
+    assert len(named) > 100
+    assert {word for word in named if not (ROOT / word).exists()} == OF_THE_READER
 
 
 def headings(file: Path) -> set[str]:

@@ -7,7 +7,7 @@ from bot.platforms.base import CommandReply
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
 from bot.platforms.discord.texts import parts_of
 from bot.platforms.messaging.outlet import RefusedError
-from bot.platforms.messaging.texts import MessageParts
+from bot.platforms.messaging.splitting import MessageParts
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from bot.platforms.messaging.cards import LAST_PAUSES, CardMessage, batch_head
 from bot.platforms.messaging.live import FILE_NAME, GrowingReply, LiveMessage
 from bot.platforms.messaging.outlet import RefusedError
 from bot.platforms.messaging.pacing import Spacing
-from bot.platforms.messaging.texts import MessageParts
+from bot.platforms.messaging.splitting import MessageParts
 from bot.recent import Recent
 from bot.tasks import Tasks
 from bot.values import Place, RunStatus

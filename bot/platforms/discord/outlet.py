@@ -34,7 +34,8 @@ from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.discord.texts import parts_of
 from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
-from bot.platforms.messaging.texts import KEPT, MessageParts
+from bot.platforms.messaging.splitting import MessageParts
+from bot.platforms.messaging.texts import KEPT
 from bot.platforms.reading import Membership, ReadRequest
 from bot.tasks import Tasks
 from bot.values import Identity, Live, Place

@@ -28,7 +28,7 @@ from bot.platforms.discord.problems import (
 from bot.platforms.discord.texts import IN_FILE, harmless
 from bot.platforms.messaging.outlet import RefusedError
 from bot.platforms.messaging.pacing import Queues
-from bot.platforms.messaging.texts import MessageParts
+from bot.platforms.messaging.splitting import MessageParts
 from bot.values import Place
 
 log = logging.getLogger(__name__)

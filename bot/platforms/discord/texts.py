@@ -7,7 +7,8 @@ from bot.agent.plain import LIMIT
 from bot.agent.sanitizer import one_line
 from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
 from bot.platforms.messaging.cards import CardParts, batch_line, card_lines
-from bot.platforms.messaging.texts import LONGEST_LABEL, MessageParts, split, stop_watch
+from bot.platforms.messaging.splitting import MessageParts, split
+from bot.platforms.messaging.texts import LONGEST_LABEL, stop_watch
 from bot.run_texts import status_text
 from bot.values import RunStatus
 

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from bot.errors import DeliveryError
 from bot.platforms.base import Delivered, OnBegun, not_kept
 from bot.platforms.messaging.pacing import Pace, Paced
-from bot.platforms.messaging.texts import MessageParts
+from bot.platforms.messaging.splitting import MessageParts
 from bot.tasks import Tasks
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from slack_sdk.errors import SlackClientError
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from bot.errors import DeliveryError
-from bot.platforms.messaging.texts import MessageParts
+from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.sending import Sender, framed, made_harmless
 from bot.platforms.slack.texts import parts_of

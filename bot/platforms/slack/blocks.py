@@ -14,7 +14,8 @@ from bot.platforms.base import (
     Weight,
 )
 from bot.platforms.messaging.cards import batch_head
-from bot.platforms.messaging.texts import MOST_TO_PICK, split
+from bot.platforms.messaging.splitting import split
+from bot.platforms.messaging.texts import MOST_TO_PICK
 from bot.platforms.slack import texts
 from bot.values import Json, short
 

@@ -16,7 +16,7 @@ from bot.platforms.base import RunCard
 from bot.platforms.messaging.cards import LAST_PAUSES, CardMessage
 from bot.platforms.messaging.live import FILE_NAME, LEAVE_SECONDS, GrowingReply, LiveMessage
 from bot.platforms.messaging.pacing import Spacing
-from bot.platforms.messaging.texts import MessageParts
+from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.budget import BudgetedPace, RequestBudget, WorkspaceBudgets
 from bot.platforms.slack.problems import CONTENT, STILL_THERE, STREAMING, RefusedError

@@ -14,7 +14,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from bot.agent.sanitizer import LARGE
 from bot.errors import DeliveryError
 from bot.platforms.messaging.pacing import Queues
-from bot.platforms.messaging.texts import MessageParts
+from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import blocks, problems, texts
 from bot.platforms.slack.clients import Clients, team_of
 from bot.platforms.slack.problems import RefusedError, made

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bot.agent.dialects import for_discord, for_slack, in_discord_line, in_slack_line
-from bot.platforms.messaging.texts import split
+from bot.platforms.messaging.splitting import split
 from tests.fakes.readers import discord_finds, discord_pings, slack_links, slack_pings
 
 CODE = (

@@ -166,15 +166,23 @@ async def test_a_send_of_unknown_fate_is_repeated_once_marked_and_then_given_up(
     assert (await stored.read_item(key)).status == "blocked"
 
 
+@pytest.mark.parametrize(("asked", "wait"), [(90, 90), (40 * 60, 40 * 60), (7_200, 3_600)])
 async def test_a_platform_that_wants_to_be_left_alone_is_for_so_long(
-    said: Announcements, stored: Stored, outlet: FakeOutlet, clock: FakeClock, alice: Identity
+    said: Announcements,
+    stored: Stored,
+    outlet: FakeOutlet,
+    clock: FakeClock,
+    alice: Identity,
+    asked: int,
+    wait: int,
 ) -> None:
     key = await stored.item(alice)
-    outlet.fail_next("announcement", DeliveryError("Busy.", retry_after_seconds=90))
+    outlet.fail_next("announcement", DeliveryError("Busy.", retry_after_seconds=asked))
 
     await said.deliver(key)
 
-    assert (await stored.read_item(key)).due_at == clock() + timedelta(seconds=90)
+    item = await stored.read_item(key)
+    assert (item.status, item.due_at) == ("pending", clock() + timedelta(seconds=wait))
 
 
 async def test_an_error_that_nobody_expected_is_a_send_of_unknown_fate(

@@ -118,7 +118,7 @@ def test_commands_for_admins_are_registered_apart_on_discord() -> None:
 
 
 #: Commands whose required arguments are given, so that they can be carried out.
-GIVEN = {"kill": "here", "send": "last hello", "spawn": "Count sheep", "raise": "user"}
+GIVEN = {"kill": "here", "send": "last hello", "spawn": "Count sheep", "raise": "me $5"}
 
 
 @pytest.mark.parametrize("command", COMMANDS.commands, ids=lambda each: each.name)
@@ -139,5 +139,6 @@ async def test_every_command_works_in_the_terminal_for_those_who_may_use_it(
 
         assert found is not None
         assert found.command is command
+        assert "Usage:" not in reply.text, "GIVEN has no words for it"
         assert "There is no command" not in reply.text
         assert "is unknown" not in reply.text

@@ -35,7 +35,8 @@ from bot.platforms.messaging.intake import (
 from bot.platforms.messaging.live import GrowingReply, LiveMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.pacing import Spacing
-from bot.platforms.messaging.texts import KEPT, MessageParts, decision, nested, split
+from bot.platforms.messaging.splitting import MessageParts, split
+from bot.platforms.messaging.texts import KEPT, decision, nested
 from bot.run_texts import status_text
 from bot.tasks import Tasks
 from bot.values import Identity, Live, Place

@@ -13,7 +13,7 @@ from bot.platforms.discord.problems import TOO_MANY_EDITS
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
 from bot.platforms.discord.texts import IN_FILE
 from bot.platforms.messaging.outlet import RefusedError
-from bot.platforms.messaging.texts import MessageParts
+from bot.platforms.messaging.splitting import MessageParts
 from tests.bot.platforms.discord.speaking import MESSAGE, MESSAGES, RUN, THREADS, Stand, stand
 
 SUPPRESSED, COMPONENTS_V2 = 1 << 2, 1 << 15

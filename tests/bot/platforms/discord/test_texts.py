@@ -27,7 +27,7 @@ from bot.platforms.discord.texts import (
     start_of,
     thread_name,
 )
-from bot.platforms.messaging.texts import MessageParts
+from bot.platforms.messaging.splitting import MessageParts
 from bot.values import Identity, Place, RunStatus, StepState
 from tests.bot.platforms.discord.hostile import WHOLE, corpus, words_of
 from tests.fakes.corpus import over

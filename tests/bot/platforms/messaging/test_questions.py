@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bot.platforms.base import Confirmation
 from bot.platforms.discord import texts as discord
-from bot.platforms.messaging.texts import MessageParts
+from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import texts as slack
 from bot.platforms.terminal.plain import plain_text
 from bot.platforms.terminal.view import renderable, to_ansi

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bot.agent.dialects import for_discord, for_slack
-from bot.platforms.messaging.texts import CUT, split
+from bot.platforms.messaging.splitting import CUT, split
 from tests.fakes.hostile_texts import ALL, CODE
 from tests.fakes.readers import discord_finds, open_fences
 
@@ -276,7 +276,7 @@ def test_there_are_never_more_parts_than_allowed(text: str, limit: int, most: in
 
 
 def test_a_limit_without_room_is_refused() -> None:
-    with pytest.raises(ValueError, match="too small"):
+    with pytest.raises(ValueError, match="use at least 1"):
         split("text", 0)
     with pytest.raises(ValueError, match="use at least 64"):
         split("text", 63, max_parts=2)
