@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from sqlalchemy import delete, func, insert, select
 
@@ -10,6 +11,9 @@ from db import pauses
 from db.database import Transaction
 from db.rows import PLACE, RowMapper, change, is_at, owned_by, place_columns, remove
 from db.tables import conversations, messages, participants, turns, users
+
+#: The origin of a turn; `Turn` describes each.
+TurnKind = Literal["message", "summary", "confirmed", "greeting"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +46,7 @@ class Turn:
     place: Place
     message_id: str
     status: str
-    kind: str
+    kind: TurnKind
     role: Role
     attempt: int
     crashes: int
@@ -84,7 +88,7 @@ async def add(
     place: Place,
     message_id: str,
     now: datetime,
-    kind: str = "message",
+    kind: TurnKind = "message",
     role: Role = Role.USER,
 ) -> str:
     """Store a turn that waits until its conversation is free, and return its id."""

@@ -137,7 +137,12 @@ class TurnQueue:
     begun: dict[str, Turn] = field(default_factory=dict)
 
     async def put(
-        self, incoming: Incoming, role: Role, *, kind: str = "message", unless_asked: bool = False
+        self,
+        incoming: Incoming,
+        role: Role,
+        *,
+        kind: turns.TurnKind = "message",
+        unless_asked: bool = False,
     ) -> CommandReply | None:
         """Store a message with its turn, and start the turn if the conversation is free.
 
@@ -180,7 +185,13 @@ class TurnQueue:
         return (await self._add_files(incoming, queued) if incoming.files else None) or waits
 
     async def _store(
-        self, tx: Transaction, *, incoming: Incoming, role: Role, kind: str, unless_asked: bool
+        self,
+        tx: Transaction,
+        *,
+        incoming: Incoming,
+        role: Role,
+        kind: turns.TurnKind,
+        unless_asked: bool,
     ) -> _Queued:
         """Store a message with its turn, which begins now if nothing else is to be decided."""
         user, place, now = incoming.user, incoming.place, self.now()
@@ -243,7 +254,7 @@ class TurnQueue:
         tx: Transaction,
         incoming: Incoming,
         role: Role,
-        kind: str,
+        kind: turns.TurnKind,
         conversation_id: str,
         message_id: str,
     ) -> str:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from bot.agent.sanitizer import safe_markdown
 from bot.platforms.base import Outlet, RunCard
-from bot.platforms.messaging.texts import nested
+from bot.platforms.messaging.texts import call_lines
 from bot.platforms.terminal.people import identity_of, place_of
 from bot.tasks import Tasks
 from bot.values import Identity, Place
@@ -59,7 +59,7 @@ class Stage(Protocol):
 
 def _card_text(card: RunCard) -> str:
     steps = [(step.tool, step.state) for step in card.steps]
-    return "\n".join([f"{card.label} {card.status}", *nested(steps, calls=card.tool_calls)])
+    return "\n".join([f"{card.label} {card.status}", *call_lines(steps, calls=card.tool_calls)])
 
 
 class FakeStage:

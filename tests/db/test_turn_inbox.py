@@ -176,7 +176,9 @@ class Talk:
     turn: Turn
     journal: StoredJournal
 
-    async def write(self, text: str, *, joins: str = "", kind: str = "message") -> tuple[str, str]:
+    async def write(
+        self, text: str, *, joins: str = "", kind: turns.TurnKind = "message"
+    ) -> tuple[str, str]:
         """Store a message that waits for a turn; return the ids of both."""
         async with self.database.transaction() as tx:
             by = Attribution(author=self.user.key)

@@ -35,7 +35,7 @@ from bot.platforms.discord.texts import parts_of
 from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.splitting import MessageParts
-from bot.platforms.messaging.texts import KEPT
+from bot.platforms.messaging.texts import KEPT_FOR_USER
 from bot.platforms.reading import Membership, ReadRequest
 from bot.tasks import Tasks
 from bot.values import Identity, Live, Place
@@ -145,7 +145,7 @@ class DiscordOutlet(MessagingOutlet):
         return say
 
     async def _post_notice(self, channel: Place, owner: Identity, key: str) -> None:
-        draft = Draft(text=f"{texts.mention(owner.account)}{KEPT}", ping=owner.account)
+        draft = Draft(text=f"{texts.mention(owner.account)}{KEPT_FOR_USER}", ping=owner.account)
         await self._sender.post(channel.channel, draft, key=key)
 
     async def _question(self, confirmation: Confirmation) -> Say:

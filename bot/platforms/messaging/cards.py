@@ -11,7 +11,7 @@ from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun, OnDrawn, RunCard, not_noted
 from bot.platforms.messaging.live import DraftT, LiveMessage
 from bot.platforms.messaging.pacing import Pace, Paced
-from bot.platforms.messaging.texts import nested
+from bot.platforms.messaging.texts import call_lines
 from bot.run_texts import StatusText, counted
 from bot.tasks import Tasks
 from bot.values import short
@@ -66,7 +66,7 @@ def card_lines(card: RunCard, parts: CardParts) -> list[str]:
     if line and not collapsed:
         lines.append(f"↳ {line}")
     steps = [(code(step.tool, 40), step.state) for step in card.steps]
-    return [*lines, *nested(steps, calls=card.tool_calls)]
+    return [*lines, *call_lines(steps, calls=card.tool_calls)]
 
 
 def batch_head(cards: Sequence[RunCard]) -> str:

@@ -10,7 +10,7 @@ from bot.values import StepState
 MOST_TO_PICK, LONGEST_LABEL = 6, 70
 
 #: Notice about an undeliverable announcement that is stored; does not reveal its content.
-KEPT = (
+KEPT_FOR_USER = (
     "I have something for you that I cannot deliver: neither its thread nor your direct messages "
     "take it. `/subagents list` shows it."
 )
@@ -35,7 +35,7 @@ def stop_watch(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def nested(steps: Sequence[tuple[str, StepState]], *, calls: int, most: int = 7) -> list[str]:
+def call_lines(steps: Sequence[tuple[str, StepState]], *, calls: int, most: int = 7) -> list[str]:
     """Return the tool calls of a run as the lines of a tree below the run.
 
     Args:
@@ -53,7 +53,7 @@ def nested(steps: Sequence[tuple[str, StepState]], *, calls: int, most: int = 7)
     return [f"{'├' if n < len(lines) else '└'} {line}" for n, line in enumerate(lines, 1)]
 
 
-def one_of(words: Sequence[str]) -> str:
+def alternatives(words: Sequence[str]) -> str:
     """Return alternatives joined with "or": `yes, all or no`."""
     *before, last = words or [""]
     return f"{', '.join(before)} or {last}" if before else last

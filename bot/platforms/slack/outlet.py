@@ -21,7 +21,7 @@ from bot.platforms.base import (
 )
 from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
-from bot.platforms.messaging.texts import KEPT, decision
+from bot.platforms.messaging.texts import KEPT_FOR_USER, decision
 from bot.platforms.reading import Membership, ReadRequest
 from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.answers import PrivateAnswers
@@ -221,7 +221,7 @@ class SlackOutlet(MessagingOutlet):
         return say
 
     async def _post_notice(self, channel: Place, owner: Identity, key: str) -> None:
-        text = f"{texts.mention(owner.account)} {KEPT}".strip()
+        text = f"{texts.mention(owner.account)} {KEPT_FOR_USER}".strip()
         await self.sender.post(channel, Draft(markdown=text))
 
     async def ask(self, confirmation: Confirmation) -> str:

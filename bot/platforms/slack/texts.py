@@ -15,7 +15,7 @@ from bot.agent.sanitizer import one_line
 from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
 from bot.platforms.messaging.cards import CardParts, batch_head, batch_line, card_lines
 from bot.platforms.messaging.splitting import MessageParts, split
-from bot.platforms.messaging.texts import LONGEST_LABEL, MOST_TO_PICK, one_of, stop_watch
+from bot.platforms.messaging.texts import LONGEST_LABEL, MOST_TO_PICK, alternatives, stop_watch
 from bot.run_texts import StatusText, status_text
 from bot.values import short
 
@@ -235,7 +235,7 @@ def question_twin(confirmation: Confirmation, asked: str) -> str:
     if confirmation.open_ended:
         labels = [f"`{each.key}` {choice_label(each)}" for each in choices]
         return "\n".join([asked, *labels, "Answer here with a message."])
-    words = one_of([f"`{each.key}`" for each in choices])
+    words = alternatives([f"`{each.key}`" for each in choices])
     one = "".join(
         f" (`{each.key} {confirmation.id[-6:]}` when several are open)" for each in choices[:1]
     )

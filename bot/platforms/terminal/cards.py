@@ -5,7 +5,7 @@ from rich.text import Text
 from bot.agent.sanitizer import one_line
 from bot.platforms.base import RunCard
 from bot.platforms.messaging.cards import tokens_of
-from bot.platforms.messaging.texts import nested, stop_watch
+from bot.platforms.messaging.texts import call_lines, stop_watch
 from bot.run_texts import StatusText, counted, status_text
 from bot.values import RunStatus, short
 
@@ -45,7 +45,7 @@ def progress_text(card: RunCard) -> str:
 def step_lines(card: RunCard, most: int = STEP_LINES) -> list[str]:
     """Return at most `most` lines for the tool calls of a run (features P3)."""
     steps = [(one_line(step.tool, limit=40), step.state) for step in card.steps]
-    return [f"  {line}" for line in nested(steps, calls=card.tool_calls, most=most)]
+    return [f"  {line}" for line in call_lines(steps, calls=card.tool_calls, most=most)]
 
 
 def live_lines(card: RunCard, elapsed: float, *, steps: int = STEP_LINES) -> list[Text]:

@@ -2,7 +2,7 @@
 
 from bot.agent.sanitizer import one_line
 from bot.platforms.base import NO, YES, Announcement, Choice, Confirmation, Settlement
-from bot.platforms.messaging.texts import LONGEST_LABEL, MOST_TO_PICK, one_of
+from bot.platforms.messaging.texts import LONGEST_LABEL, MOST_TO_PICK, alternatives
 from bot.platforms.terminal.people import DEFAULT_NAME
 from bot.run_texts import counted
 from bot.values import Identity, short
@@ -92,9 +92,9 @@ def words_for(confirmation: Confirmation) -> str:
     """Return the list of words that answer a question."""
     keys = [each.key for each in confirmation.choices[:MOST_TO_PICK]]
     if not confirmation.open_ended:
-        return one_of(keys)
+        return alternatives(keys)
     numbers = ["the number"] if any(key.isdigit() for key in keys) else []
-    return one_of([*numbers, "any text", *(key for key in keys if not key.isdigit())])
+    return alternatives([*numbers, "any text", *(key for key in keys if not key.isdigit())])
 
 
 def answer_hint(confirmation: Confirmation) -> str:

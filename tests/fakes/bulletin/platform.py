@@ -36,7 +36,7 @@ from bot.platforms.messaging.live import GrowingReply, LiveMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.pacing import Spacing
 from bot.platforms.messaging.splitting import MessageParts, split
-from bot.platforms.messaging.texts import KEPT, decision, nested
+from bot.platforms.messaging.texts import KEPT_FOR_USER, call_lines, decision
 from bot.run_texts import status_text
 from bot.tasks import Tasks
 from bot.values import Identity, Live, Place
@@ -121,7 +121,7 @@ class BulletinCard(CardMessage[Draft]):
             status = status_text(card.status, card.stopped_by, degraded=card.degraded)
             steps = [(step.tool, step.state) for step in card.steps]
             lines.append(f"{status.icon} {one_line(card.label)}: {status.words}")
-            lines += nested(steps, calls=card.tool_calls)
+            lines += call_lines(steps, calls=card.tool_calls)
         text = safe_markdown("\n".join(lines))
         return text, Draft(text)
 
@@ -216,7 +216,7 @@ class BulletinOutlet(MessagingOutlet):
 
     async def _post_notice(self, channel: Place, owner: Identity, key: str) -> None:
         with requests():
-            self._service.post(channel.channel, BOT, f"@{owner.account} {KEPT}")
+            self._service.post(channel.channel, BOT, f"@{owner.account} {KEPT_FOR_USER}")
 
     async def _usual_route(self, place: Place, owner: Identity) -> Route | None:
         return Route(place=place)

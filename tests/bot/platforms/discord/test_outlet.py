@@ -15,7 +15,7 @@ from bot.platforms.discord import texts
 from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.sending import Draft
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.messaging.texts import KEPT
+from bot.platforms.messaging.texts import KEPT_FOR_USER
 from bot.values import Identity, Place, Stopper
 from tests.bot.platforms.discord.hostile import WHOLE, corpus, words_of
 from tests.bot.platforms.discord.speaking import AT_ONCE, MESSAGES, RUN, THREADS, Stand, stand
@@ -282,7 +282,7 @@ async def test_when_direct_messages_are_closed_the_channel_is_told_in_a_line_wit
 
     assert caught.value.permanent
     (message,) = room.everything()
-    assert message.content == f"{room.alice.mention} {KEPT}"
+    assert message.content == f"{room.alice.mention} {KEPT_FOR_USER}"
     assert message.pings == {room.alice.id}
 
 

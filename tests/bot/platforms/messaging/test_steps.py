@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.platforms.messaging.texts import nested
+from bot.platforms.messaging.texts import call_lines
 from bot.values import StepState
 
 RUNNING, DONE, FAILED = StepState.RUNNING, StepState.DONE, StepState.FAILED
@@ -11,11 +11,11 @@ RUNNING, DONE, FAILED = StepState.RUNNING, StepState.DONE, StepState.FAILED
 def test_each_call_is_a_line_with_its_state() -> None:
     steps = [("glob", DONE), ("grep", FAILED), ("file_read", RUNNING)]
 
-    assert nested(steps, calls=3) == ["├ ✓ glob", "├ ✗ grep", "└ ● file_read"]
+    assert call_lines(steps, calls=3) == ["├ ✓ glob", "├ ✗ grep", "└ ● file_read"]
 
 
 def test_those_before_are_counted() -> None:
-    assert nested([("grep", DONE), ("grep", DONE)], calls=1_006) == [
+    assert call_lines([("grep", DONE), ("grep", DONE)], calls=1_006) == [
         "├ … 1,004 earlier",
         "├ ✓ grep",
         "└ ✓ grep",
@@ -24,7 +24,7 @@ def test_those_before_are_counted() -> None:
 
 @pytest.mark.parametrize("calls", [0, 7])
 def test_a_card_without_steps_has_no_lines_and_counts_no_earlier_ones(calls: int) -> None:
-    assert nested([], calls=calls) == []
+    assert call_lines([], calls=calls) == []
 
 
 @pytest.mark.parametrize("most", range(9))
@@ -34,7 +34,7 @@ def test_where_there_is_little_room_the_newest_are_kept_and_the_rest_counted(
 ) -> None:
     steps = [(f"t{number}", DONE) for number in range(6)]
 
-    lines = nested(steps, calls=earlier + 6, most=most)
+    lines = call_lines(steps, calls=earlier + 6, most=most)
 
     shown = [line for line in lines if "earlier" not in line]
     counted = [int(line.split()[2]) for line in lines if "earlier" in line]

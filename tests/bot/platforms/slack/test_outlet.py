@@ -7,7 +7,7 @@ import pytest
 
 from bot.errors import DeliveryError
 from bot.platforms.base import Choice, Weight
-from bot.platforms.messaging.texts import KEPT
+from bot.platforms.messaging.texts import KEPT_FOR_USER
 from bot.platforms.slack.outlet import ABOVE
 from bot.platforms.slack.texts import ELSEWHERE, IN_FILE, NO_THREAD, REPEATED
 from bot.values import Place, Stopper
@@ -228,7 +228,7 @@ async def test_when_direct_messages_take_nothing_the_channel_is_told_in_a_line_w
 
     assert caught.value.permanent
     message = only(room.shown())
-    assert message.readable() == f"@alice {KEPT}"
+    assert message.readable() == f"@alice {KEPT_FOR_USER}"
     assert (message.thread_ts, message.pings) == ("", [ping(room)])
 
 
