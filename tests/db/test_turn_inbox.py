@@ -267,7 +267,7 @@ async def test_a_message_with_files_waits_for_its_own_turn_and_so_do_those_behin
 
 
 @pytest.mark.parametrize("kind", ["greeting", "confirmed"])
-async def test_only_messages_are_read(talk: Talk, kind: str) -> None:
+async def test_only_messages_are_read(talk: Talk, kind: turns.TurnKind) -> None:
     await talk.write("(only a mention)", kind=kind)
 
     assert await talk.unread() == []
