@@ -1,6 +1,7 @@
 """Queries that admit runs: count, decide and insert within one `Database.admission`."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -33,7 +34,7 @@ from db import pauses as pause_rules
 from db.database import Transaction
 from db.rows import PLACE, change, count_rows, one_of
 from db.runs import COLUMNS, NEW_RUNS, RUNS, NewRun, Run
-from db.tables import pauses, run_messages, run_questions, users
+from db.tables import pauses, run_messages, run_questions, turns, users
 from db.tables import subagent_runs as runs
 
 #: Key of a run's metadata: the most runs of its owner at once, if the owner's rights lower that.
@@ -270,3 +271,15 @@ async def admitted_sync(tx: Transaction) -> list[Run]:
     """Return delegated tasks that are admitted and have not begun."""
     admitted = (runs.c.status == "accepted", runs.c.mode == "sync")
     return await RUNS.find_all(tx, *admitted, order=[runs.c.created_at], limit=100)
+
+
+async def without_caller(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
+    """Return those of these delegated tasks whose turn, or the run that started them, is over."""
+    parents = runs.alias()
+    turn = exists().where(turns.c.id == runs.c.batch_id, turns.c.status.in_(("queued", "running")))
+    parent = exists().where(
+        parents.c.id == runs.c.parent_run_id, one_of(parents.c.status, UNFINISHED)
+    )
+    alone = case((runs.c.parent_run_id.is_(None), ~turn), else_=~parent)
+    query = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.mode == "sync", alone)
+    return set(await tx.scalars(query))

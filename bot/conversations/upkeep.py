@@ -355,13 +355,14 @@ class Upkeep:
                 *await runs.admitted(tx, before=before),
                 *await admission.admitted_sync(tx),
             ]
+            alone = await admission.without_caller(tx, [run.id for run in left])
             others = {*await self._alive(tx)} - {self.worker_id}
         most_sync = timedelta(seconds=self.settings().sync_timeout_seconds + 300)
         for run in left:
             if run.worker_id in others:
                 continue
             silent, asked = now - run.updated_at, run.cancel_requested_at
-            if run.mode == "sync" and silent > most_sync:
+            if run.id in alone or (run.mode == "sync" and silent > most_sync):
                 error = "The turn that asked for it is over."
                 outcome = Outcome(status=RunStatus.FAILED, error=error)
             elif silent > LOST_AFTER:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from sqlalchemy import Table, update
 
 from bot import serving
 from bot.conversations.retention import Retention
@@ -22,7 +23,7 @@ from db.database import LONGEST_PAUSE_SECONDS, Database
 from db.postgresql import IDLE_SECONDS
 from db.runs import Run
 from db.tables import files as table
-from db.tables import messages, schedules
+from db.tables import messages, schedules, subagent_runs, turns
 from db.tables import todos as todo_lists
 from db.todos import Todo
 from skills.mcp.server import McpTimings
@@ -183,3 +184,37 @@ async def test_a_run_whose_tool_takes_hours_in_another_process_is_not_lost(
     # On SQLite there is one process, so that any other has died.
     status = over if database.is_sqlite else "running"
     assert (await stored.read_run(run.id)).status == status
+
+
+@pytest.mark.parametrize("nested", [False, True])
+async def test_a_delegated_task_that_never_began_ends_when_nothing_waits_for_it_any_more(
+    database: Database, clock: FakeClock, alice: Identity, nested: bool
+) -> None:
+    stored, duties = Stored(database, clock), upkeep(database, clock, RetentionSettings())
+
+    async def unchanged(_: Run, outcome: Outcome) -> Outcome:
+        return outcome
+
+    duties = replace(duties, active=ActiveRuns(), worker_id="me", stored_outcome=unchanged)
+    turn = await stored.turn(alice, await stored.conversation(alice))
+    parent = await stored.run(alice, status="running", worker_id="me")
+    caller = {"parent_run_id": parent.id} if nested else {}
+    task = await stored.run(alice, status="accepted", mode="sync", batch_id=turn, **caller)
+    active = duties.active.enter(parent.id)
+
+    await duties.release()
+
+    assert (await stored.read_run(task.id)).status == "accepted"
+    over = (subagent_runs, parent.id, "failed") if nested else (turns, turn, "stopped")
+    await end(database, *over)
+
+    await duties.release()
+
+    ended = await stored.read_run(task.id)
+    assert (ended.status, ended.error) == ("failed", "The turn that asked for it is over.")
+    duties.active.leave(parent.id, active)
+
+
+async def end(database: Database, table: Table, key: str, status: str) -> None:
+    async with database.transaction() as tx:
+        await tx.execute(update(table).where(table.c.id == key).values(status=status))
