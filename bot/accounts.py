@@ -10,8 +10,10 @@ from pathlib import Path
 from bot.config.model import Config
 from bot.config.reloading import LiveConfig
 from bot.conversations.access import account_in, spelled
+from bot.conversations.audit import AuditKeys, AuditLog
 from bot.conversations.personal_copies import PersonalCopies, SavedCopies
 from bot.conversations.personal_data import PersonalData
+from bot.conversations.settings import AuditSettings
 from bot.conversations.upkeep import DEAD_AFTER
 from bot.disk import spoken
 from bot.errors import BadRequestError, NotFoundError, OnHoldError
@@ -21,7 +23,7 @@ from bot.run_texts import counted
 from bot.subagents.active import ActiveRuns
 from bot.subagents.limits import SubagentSettings
 from bot.values import Clock, Identity, utc_now
-from db import audit, holds, user_data, workers
+from db import audit, audit_chain, holds, user_data, workers
 from db.audit import CONSOLE, AuditEntry
 from db.database import Database, Transaction
 from db.holds import Hold
@@ -39,6 +41,7 @@ REMAINS = (
     "backups of the database and of the data folder, and the log: until you delete them",
     "what model providers, search and MCP servers received: as long as their terms say",
 )
+UNSEALED = "the texts of the newest entries of the audit log: until a bot runs and seals them"
 #: Most characters of the name of a hold.
 MOST_NAME = 100
 
@@ -152,6 +155,7 @@ async def delete(config: Config, account: str, *, yes: bool, name: str) -> str:
             # It was placed meanwhile.
             await _refuse_held(data, user)
             raise
+        await _seal(config, data)
         found: dict[str, int] = dict.fromkeys(user_data.STAYS, 0)
         async with data.database.snapshot() as tx:
             owner = await user_data.owner_of(tx, user.key)
@@ -162,6 +166,8 @@ async def delete(config: Config, account: str, *, yes: bool, name: str) -> str:
             for table, number in found.items()
             if number
         ]
+        if await data.database.read(audit_chain.has_unsealed):
+            left.append(UNSEALED)
     runs = f" The token counts of {counted(kept, 'run')} stay: limits count them." if kept else ""
     return (
         f"Deleted what was stored about {spelled(user)}: {counts}; and {FILES}.{runs}\n"
@@ -298,6 +304,13 @@ async def _found(config: Config, database: Database | None, user: Identity) -> P
 
 def _data(config: Config, database: Database) -> PersonalData:
     return personal_copies(LiveConfig(config), database, {}, (), utc_now).data
+
+
+async def _seal(config: Config, data: PersonalData) -> None:
+    """Seal the audit log unless a bot does: the text of an entry is erased when it is sealed."""
+    keys = AuditKeys(config.live(AuditSettings), Path(config.skills.data_folder).parent)
+    if keys.exists and not data.at_work():
+        await AuditLog(database=data.database, keys=keys, now=data.now).seal()
 
 
 def _existing(database: Database | None) -> Database:

@@ -57,6 +57,11 @@ class AuditKeys:
         return self._made[0]
 
     @property
+    def exists(self) -> bool:
+        """True if a key is configured, or was made before."""
+        return self.settings().key is not None or (self.folder / KEY_FILE).exists()
+
+    @property
     def all(self) -> list[AuditKey]:
         """All known keys, the current one first."""
         former = (each.get_secret_value().encode() for each in self.settings().former_keys)

@@ -6,14 +6,17 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import select
 
 from bot import accounts
 from bot.config.model import Config
 from bot.config.reloading import LiveConfig
+from bot.conversations.settings import AuditSettings
 from bot.errors import BadRequestError, NotFoundError
 from bot.values import ConversationMode, File, Identity, Place
 from db import conversations, edits, history, holds, user_deletion
+from db.audit import AuditEntry, record
 from db.conversations import Attribution
 from db.database import Database, DatabaseSettings, Transaction
 from db.files import put_files
@@ -22,6 +25,7 @@ from db.tables import audit, messages
 from db.user_data import STAYS
 from db.users import ensure_user
 from skills.files.settings import WorkspaceSettings
+from skills.settings import OwnSkillsSettings
 from tests.fakes.clock import FakeClock
 
 BOB = Identity("discord", "", "22")
@@ -30,7 +34,9 @@ BOB = Identity("discord", "", "22")
 @pytest.fixture
 def config(database_settings: DatabaseSettings, tmp_path: Path) -> Config:
     return Config(
-        database=database_settings, workspaces=WorkspaceSettings(folder=str(tmp_path / "files"))
+        database=database_settings,
+        workspaces=WorkspaceSettings(folder=str(tmp_path / "files")),
+        skills=OwnSkillsSettings(data_folder=str(tmp_path / "data" / "skills")),
     )
 
 
@@ -89,6 +95,25 @@ async def test_an_account_is_deleted_after_a_yes_and_the_audit_log_says_by_whom(
     assert line.erased_at is not None
     with pytest.raises(NotFoundError, match="Nothing is stored about discord:22"):
         await accounts.delete(config, "discord:22", yes=True, name="root")
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+async def test_texts_of_the_audit_log_are_erased_at_once_if_no_bot_will_seal_them(
+    config: Config, database: Database, clock: FakeClock, alice: Identity, keyed: bool
+) -> None:
+    await overhear(database, clock, alice)
+    dug = AuditEntry(actor=BOB.key, action="spawn", owner=BOB.key, effect="Dig", created_at=clock())
+    await database.write(record, dug)
+    if keyed:
+        settings = AuditSettings(key=SecretStr("a key of thirty-two characters, or more"))
+        config = config.model_copy(update={"audit": settings})
+
+    done = await accounts.delete(config, "discord:22", yes=True, name="root")
+
+    async with database.snapshot() as tx:
+        effects = set(await tx.scalars(select(audit.c.effect)))
+    assert ("Dig" in effects) is not keyed
+    assert (accounts.UNSEALED in done) is not keyed
 
 
 @pytest.mark.parametrize(
