@@ -21,11 +21,11 @@ _MUST = {
     "enum": "must be one of {expected}",
     "finite": "must be a number",
     "float": "must be a number",
-    "greater_than": "must be more than {gt:g}",
-    "greater_than_equal": "must be at least {ge:g}",
+    "greater_than": "must be more than {gt:,}",
+    "greater_than_equal": "must be at least {ge:,}",
     "int": "must be a whole number",
-    "less_than": "must be less than {lt:g}",
-    "less_than_equal": "must be at most {le:g}",
+    "less_than": "must be less than {lt:,}",
+    "less_than_equal": "must be at most {le:,}",
     "list": "must be a list, like [a, b]",
     "literal": "must be {expected}",
     "model": "must be a section with keys of its own below it",
@@ -42,7 +42,7 @@ def explain(error: ValidationError, root: type[Settings]) -> dict[Key, str]:
     problems: dict[Key, str] = {}
     for item in error.errors(include_url=False, include_input=False):
         key, field = _find(root, item["loc"])
-        context = item.get("ctx", {})
+        context = {each: _shortest(value) for each, value in item.get("ctx", {}).items()}
         match item["type"]:
             case "extra_forbidden":
                 problems[item["loc"]] = _unknown(root, item["loc"])
@@ -77,6 +77,11 @@ def section(field: FieldInfo) -> type[Settings] | None:
 def is_secret(field: FieldInfo) -> bool:
     """Return True if the value of a key is masked."""
     return SecretStr in (field.annotation, *get_args(field.annotation))
+
+
+def _shortest(value: object) -> object:
+    """Return a whole bound as an integer: pydantic gives the bounds of floats as floats."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _is_section(kind: object) -> TypeGuard[type[Settings]]:
