@@ -27,6 +27,8 @@ from db import audit, pools
 #: As many digits as the highest limit has, see `bot.spending.settings.SpendingLimit`.
 _DOLLARS = re.compile(r"\$(\d{1,9}(?:\.\d{1,6})?)")
 _TOKENS = re.compile(r"\d{1,15}")
+#: The highest limit, in tokens and in micro-dollars: the most of one raise.
+MOST_RAISED = 10**15
 #: Limits by the words that are typed for them, of the place in which they are typed.
 WORDS = {
     "channel": Scope.CHANNEL,
@@ -55,7 +57,7 @@ class Raise:
 
     @classmethod
     def read(cls, words: str) -> "Raise | None":
-        """Return the amounts in the words of a command; `None` if they are malformed."""
+        """Return the amounts in the words of a command; `None` if malformed or too high."""
         tokens = cost = 0
         for word in words.split():
             if match := _DOLLARS.fullmatch(word):
@@ -64,7 +66,7 @@ class Raise:
                 tokens += int(word.replace(",", ""))
             else:
                 return None
-        return cls(tokens, cost) if tokens or cost else None
+        return cls(tokens, cost) if 0 < max(tokens, cost) <= MOST_RAISED else None
 
     @classmethod
     def half_of(cls, pool: Pool) -> "Raise":

@@ -34,6 +34,8 @@ MAX_TASK = 20_000
 MAX_LABEL = 60
 MAX_STEPS = 50
 LEAST_MS = 1000
+#: The largest number in a request; up to it, more than a cap is clamped.
+MOST_ASKED = 10**12
 #: The date at the end of the model name in a provider's response.
 _VERSION = re.compile(r"-\d{8}\Z|-\d{4}-\d\d-\d\d\Z")
 MAX_BOARD = (100, 200, 20_000)  # entries, characters of a key, characters of a value
@@ -333,8 +335,11 @@ def _check(task: str, request: RunRequest) -> None:
         "max_turns": request.max_turns,
     }
     for name, value in numbers.items():
-        if value is not None and not 0 < value < float("inf"):
-            raise BadRequestError(f"`{name}` must be more than 0; leave it out for the default.")
+        if value is not None and not 0 < value <= MOST_ASKED:
+            raise BadRequestError(
+                f"`{name}` must be more than 0, and {MOST_ASKED:,} at most; leave it out for the "
+                "default."
+            )
     if request.token_budget is not None and request.token_budget < 100:
         raise BadRequestError("`token_budget` must be at least 100 tokens.")
     if request.announce not in {None, *ANNOUNCE}:

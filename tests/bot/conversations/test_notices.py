@@ -103,3 +103,9 @@ def test_the_button_of_a_notice_raises_by_half_of_any_limit(
     half = Raise.half_of(pool)
 
     assert Raise.read(str(half)) == (half if tokens or cost else None)
+
+
+@pytest.mark.parametrize("word", ["$999999999", "999999999999999"])
+def test_one_raise_is_at_most_the_highest_limit(word: str) -> None:
+    assert Raise.read(word)
+    assert Raise.read(f"{word} {word}") is None
