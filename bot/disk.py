@@ -10,13 +10,14 @@ from pathlib import Path
 from pydantic import Field
 
 from bot.errors import ToolError
+from bot.setting_types import MOST_DISK_BYTES
 from bot.values import Live, Settings
 
 
 class DiskSettings(Settings):
     """Everything under `disk:`."""
 
-    reserve_bytes: int = Field(1_000_000_000, ge=0)
+    reserve_bytes: int = Field(1_000_000_000, ge=0, le=MOST_DISK_BYTES)
     """The space that is kept free on the disks of the workspaces and of the database, in bytes:
     below it no command begins, and nothing is downloaded or attached.
     """

@@ -11,6 +11,27 @@ from pydantic import AfterValidator, SecretStr
 
 Named = TypeVar("Named")
 
+#: A century, which exceeds the age of any stored data. A time that is so far from now is a valid
+#: `datetime`.
+MOST_DAYS = 36_500
+MOST_MINUTES = MOST_DAYS * 24 * 60
+MOST_SECONDS = MOST_MINUTES * 60
+#: The longest work and the longest wait, 24 days: the milliseconds fit a 32-bit column.
+LONGEST_WORK_MINUTES = 24 * 24 * 60
+LONGEST_WORK_SECONDS = LONGEST_WORK_MINUTES * 60
+#: The most of anything that is counted: a counter fits a 32-bit column.
+MOST_COUNT = 1_000_000
+#: The most weighted tokens of a run: with the reserve of a request they fit a 32-bit column.
+MOST_TOKENS = 1_000_000_000
+#: The largest context: the input of a turn with all its steps fits a 32-bit column.
+MOST_CONTEXT_TOKENS = 10_000_000
+#: The longest text that a model is sent at once, which a context of that size holds.
+MOST_TEXT_CHARACTERS = 10_000_000
+#: The most space on a disk, an exabyte: its bytes fit 64 bits.
+MOST_DISK_BYTES = 10**18
+#: The most memory or space of a command, a petabyte: the kernel accepts it as a limit.
+MOST_MEGABYTES = 10**9
+
 _NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
 _MOST_NAME_CHARACTERS = 30
 

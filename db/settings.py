@@ -8,6 +8,9 @@ from pydantic import Field, field_validator
 
 from bot.values import Settings
 
+#: The most connections that a PostgreSQL server can be set to accept.
+MOST_CONNECTIONS = 262_143
+
 _KINDS = re.compile(r"sqlite(\+aiosqlite)?:///[^?]|postgres(ql)?(\+asyncpg)?://")
 _PASSWORDS_IN_QUERY = re.compile(r"([?&]\w*password=)([^&]*)", re.IGNORECASE)
 #: SQLAlchemy takes other addresses apart within the password, and quotes the pieces in its errors.
@@ -24,7 +27,7 @@ class DatabaseSettings(Settings):
     url: str = Field("sqlite:///data/retinue.db", repr=False)
     """`sqlite:///` and a file, or `postgresql://user:password@host/name`."""
 
-    pool_size: int = Field(10, ge=1)
+    pool_size: int = Field(10, ge=1, le=MOST_CONNECTIONS)
     """Connections to PostgreSQL that one process opens, and one for heartbeats."""
 
     @field_validator("url")

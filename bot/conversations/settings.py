@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr
 
 from bot.conversations.access import is_private
+from bot.setting_types import MOST_MINUTES
 from bot.values import PERSONAL, ConversationMode, Place, Settings
 
 Mode = Literal["shared", "personal"]
@@ -46,12 +47,12 @@ class ConversationSettings(Settings):
     context_minutes: float = Field(60, gt=0, le=24 * 60)
     """For a mention outside of a thread: the time before it whose messages are read, in minutes."""
 
-    listen_minutes: float = Field(15, ge=0)
+    listen_minutes: float = Field(15, ge=0, le=MOST_MINUTES)
     """The time after a user's last turn in which that user needs no mention, in a thread where
     several people have spoken and nobody else since the bot's answer, in minutes.
     """
 
-    silence_minutes: float = Field(60, gt=0)
+    silence_minutes: float = Field(60, gt=0, le=MOST_MINUTES)
     """In a channel whose answers are in no thread: the silence after which a new conversation
     begins, in minutes.
     """
@@ -103,7 +104,7 @@ class CatchUpSettings(Settings):
     always.
     """
 
-    quote_after_minutes: float = Field(10, gt=0)
+    quote_after_minutes: float = Field(10, gt=0, le=MOST_MINUTES)
     """An answer to a message older than this quotes it."""
 
 

@@ -26,6 +26,7 @@ from bot.agent.messages import (
 )
 from bot.errors import ImagesRefusedError
 from bot.models.base import Model, ModelRequest, OnText, offered
+from bot.setting_types import MOST_TOKENS
 from bot.values import Settings
 
 #: Part of the price of a new input token that one costs which the provider has cached, where
@@ -66,13 +67,13 @@ class CapabilitySettings(Settings):
     effort: bool | None = None
     """True if it takes an effort."""
 
-    context_tokens: int | None = Field(None, ge=1000)
+    context_tokens: int | None = Field(None, ge=1000, le=MOST_TOKENS)
     """The most tokens of a request with its answer."""
 
-    output_tokens: int | None = Field(None, ge=100)
+    output_tokens: int | None = Field(None, ge=100, le=MOST_TOKENS)
     """The most tokens of an answer."""
 
-    cache_minimum: int | None = Field(None, ge=0)
+    cache_minimum: int | None = Field(None, ge=0, le=MOST_TOKENS)
     """The fewest tokens that its provider caches."""
 
 

@@ -17,7 +17,7 @@ from bot.errors import ModelError
 from bot.models import failures
 from bot.models.base import ModelRequest, OnText, offered
 from bot.models.wire import StreamedError, events_in, written
-from bot.setting_types import plain_secret
+from bot.setting_types import LONGEST_WORK_SECONDS, plain_secret
 from bot.values import Json, Settings
 
 log = logging.getLogger(__name__)
@@ -103,10 +103,10 @@ class SdkSettings(Settings):
 
     base_url: str | None = None
 
-    timeout_seconds: float = Field(300, gt=0)
+    timeout_seconds: float = Field(300, gt=0, le=LONGEST_WORK_SECONDS)
     """The longest wait for a whole answer that is not streamed."""
 
-    idle_timeout_seconds: float = Field(60, gt=0)
+    idle_timeout_seconds: float = Field(60, gt=0, le=LONGEST_WORK_SECONDS)
     """The longest silence of a stream before it counts as broken."""
 
     @property

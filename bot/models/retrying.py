@@ -17,6 +17,7 @@ from bot.agent.messages import Answer
 from bot.errors import ModelUnavailableError
 from bot.models import failures
 from bot.models.base import Model, ModelRequest, OnText, OnWait
+from bot.setting_types import LONGEST_WORK_SECONDS
 from bot.values import Settings
 
 log = logging.getLogger(__name__)
@@ -41,18 +42,18 @@ class RetrySettings(Settings):
     come in time, or cannot be read. A busy provider is asked for as long as the work has time.
     """
 
-    total_seconds: float = Field(3600, gt=0)
+    total_seconds: float = Field(3600, gt=0, le=LONGEST_WORK_SECONDS)
     """The longest that a request waits for a busy provider, in seconds; never longer than the time
     that its run or turn has left.
     """
 
-    wait_initial_seconds: float = Field(0.5, ge=0)
+    wait_initial_seconds: float = Field(0.5, ge=0, le=LONGEST_WORK_SECONDS)
     """The wait before the second attempt; it doubles each time."""
 
-    wait_max_seconds: float = Field(30, ge=0)
+    wait_max_seconds: float = Field(30, ge=0, le=LONGEST_WORK_SECONDS)
     """The longest wait between attempts, unless the provider asks more."""
 
-    wait_jitter_seconds: float = Field(1, ge=0)
+    wait_jitter_seconds: float = Field(1, ge=0, le=LONGEST_WORK_SECONDS)
     """A random part on top, so that runs do not all come back at once."""
 
 

@@ -11,6 +11,7 @@ from bot.agent.permissions import RuleValue, read_rules
 from bot.conversations.access import spelled
 from bot.errors import BadRequestError
 from bot.rights.effective import GUEST, NOUNS, USER, Kind, Lists, Rights, RightsLevel
+from bot.setting_types import LONGEST_WORK_MINUTES, MOST_COUNT, MOST_TOKENS
 from bot.values import Identity, Place, Settings
 
 #: A server or workspace, or one of its channels.
@@ -60,19 +61,19 @@ PlaceName = Annotated[str, AfterValidator(_check_place)]
 class LimitSettings(Settings):
     """Caps on runs that are lower than those of `subagents:`; absent: those."""
 
-    max_concurrent_per_user: int | None = Field(None, ge=1)
+    max_concurrent_per_user: int | None = Field(None, ge=1, le=MOST_COUNT)
     """Runs of one user at once."""
 
-    max_queued_per_user: int | None = Field(None, ge=0)
+    max_queued_per_user: int | None = Field(None, ge=0, le=MOST_COUNT)
     """Runs of one user that may wait for a slot."""
 
-    max_token_budget: int | None = Field(None, ge=1000)
+    max_token_budget: int | None = Field(None, ge=1000, le=MOST_TOKENS)
     """The most weighted tokens of a run."""
 
-    max_timeout_minutes: float | None = Field(None, gt=0)
+    max_timeout_minutes: float | None = Field(None, gt=0, le=LONGEST_WORK_MINUTES)
     """The most time of a run, in minutes."""
 
-    max_tool_calls_per_run: int | None = Field(None, ge=1)
+    max_tool_calls_per_run: int | None = Field(None, ge=1, le=MOST_COUNT)
     """Tool calls of one run."""
 
     max_depth: int | None = Field(None, ge=1, le=3)

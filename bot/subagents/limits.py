@@ -8,26 +8,34 @@ from pydantic import Field, model_validator
 
 from bot.errors import LimitReachedError
 from bot.run_texts import counted
+from bot.setting_types import (
+    LONGEST_WORK_MINUTES,
+    LONGEST_WORK_SECONDS,
+    MOST_COUNT,
+    MOST_MINUTES,
+    MOST_SECONDS,
+    MOST_TOKENS,
+)
 from bot.values import RunUsage, Settings, SlotCaps
 
 
 class SpawnRateLimit(Settings):
     """Cap on the runs that one user may start within a sliding window."""
 
-    max_requests: int = Field(10, ge=1)
+    max_requests: int = Field(10, ge=1, le=MOST_COUNT)
     """Runs that one user may start per window."""
 
-    window_seconds: int = Field(3600, ge=1)
+    window_seconds: int = Field(3600, ge=1, le=MOST_SECONDS)
     """Length of the window, in seconds."""
 
 
 class DelegationRateLimit(Settings):
     """Cap on the tasks that are delegated for one user within a sliding window."""
 
-    max_requests: int = Field(60, ge=1)
+    max_requests: int = Field(60, ge=1, le=MOST_COUNT)
     """Tasks delegated for one user per window."""
 
-    window_seconds: int = Field(3600, ge=1)
+    window_seconds: int = Field(3600, ge=1, le=MOST_SECONDS)
     """Length of the window, in seconds."""
 
 
@@ -37,41 +45,41 @@ class SubagentSettings(Settings):
     enabled: bool = True
     """The main agent may hand work to subagents."""
 
-    default_timeout_minutes: float = Field(5, gt=0)
+    default_timeout_minutes: float = Field(5, gt=0, le=LONGEST_WORK_MINUTES)
     """Time of a background run that asks for none, in minutes."""
 
-    max_timeout_minutes: float = Field(10, gt=0)
+    max_timeout_minutes: float = Field(10, gt=0, le=LONGEST_WORK_MINUTES)
     """The most time a run can ask for, in minutes; more is clamped."""
 
-    sync_timeout_seconds: float = Field(120, gt=0)
+    sync_timeout_seconds: float = Field(120, gt=0, le=LONGEST_WORK_SECONDS)
     """Time of a delegated task inside the turn, in seconds."""
 
-    max_concurrent_per_user: int = Field(3, ge=1)
+    max_concurrent_per_user: int = Field(3, ge=1, le=MOST_COUNT)
     """Runs of one user at once."""
 
-    max_concurrent_global: int = Field(10, ge=1)
+    max_concurrent_global: int = Field(10, ge=1, le=MOST_COUNT)
     """Runs of all users at once."""
 
-    max_queued_per_user: int = Field(5, ge=0)
+    max_queued_per_user: int = Field(5, ge=0, le=MOST_COUNT)
     """Runs of one user that may wait for a slot; 0 refuses instead."""
 
-    archive_ttl_minutes: float = Field(60, gt=0)
+    archive_ttl_minutes: float = Field(60, gt=0, le=MOST_MINUTES)
     """Minutes that a finished run stays in menus and lists; `list` shows the last 30 at most."""
 
-    max_tool_calls_per_run: int = Field(25, ge=1)
+    max_tool_calls_per_run: int = Field(25, ge=1, le=MOST_COUNT)
     """Tool calls of one run."""
 
-    default_token_budget: int = Field(50_000, ge=1000)
+    default_token_budget: int = Field(50_000, ge=1000, le=MOST_TOKENS)
     """Weighted tokens of a run that asks for none: output and new input count 1, input read from a
     provider's cache by its price.
     """
 
-    max_token_budget: int = Field(200_000, ge=1000)
+    max_token_budget: int = Field(200_000, ge=1000, le=MOST_TOKENS)
     """The most weighted tokens a run can ask for; more is clamped."""
 
     spawn_rate_limit: SpawnRateLimit = SpawnRateLimit()
     delegation_rate_limit: DelegationRateLimit = DelegationRateLimit()
-    cleanup_interval_seconds: float = Field(60, gt=0)
+    cleanup_interval_seconds: float = Field(60, gt=0, le=LONGEST_WORK_SECONDS)
     """Pause between two clean-ups of finished runs, in seconds."""
 
     max_depth: int = Field(1, ge=1, le=3)
@@ -82,7 +90,7 @@ class SubagentSettings(Settings):
     two minutes after the first. each: every result has a message of its own.
     """
 
-    present_seconds: float = Field(60, ge=0)
+    present_seconds: float = Field(60, ge=0, le=MOST_SECONDS)
     """A user who wrote in a conversation within this time is not pinged there by a result."""
 
     max_questions_per_run: int = Field(3, ge=0, le=20)
@@ -98,7 +106,7 @@ class SubagentSettings(Settings):
     on the card; `worded` also has the main agent write a sentence, every two minutes at most.
     """
 
-    tool_timeout_seconds: float = Field(60, gt=0)
+    tool_timeout_seconds: float = Field(60, gt=0, le=LONGEST_WORK_SECONDS)
     """Time of one tool call that sets none of its own, in seconds."""
 
     @property

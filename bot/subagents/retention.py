@@ -2,10 +2,8 @@
 
 from pydantic import Field
 
+from bot.setting_types import MOST_DAYS
 from bot.values import Settings
-
-#: A century, which exceeds the age of any stored data.
-MOST_DAYS = 36_500
 
 
 class RetentionSettings(Settings):

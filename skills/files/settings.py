@@ -8,6 +8,7 @@ from pydantic import Field
 
 from bot.disk import spoken
 from bot.errors import ToolError
+from bot.setting_types import MOST_DISK_BYTES
 from bot.values import SkillSettings
 
 #: Begins the names of the folders of places; those of users are hexadecimal.
@@ -33,13 +34,13 @@ class WorkspaceSettings(SkillSettings):
     folder: str = Field("data/workspaces", min_length=1)
     """The folder of all workspaces: in it one per user and shared place, which the bot makes."""
 
-    user_bytes: int = Field(256_000_000, ge=10_000)
+    user_bytes: int = Field(256_000_000, ge=10_000, le=MOST_DISK_BYTES)
     """The space that one user's files may take together, in bytes."""
 
     user_files: int = Field(20_000, ge=10, le=200_000)
     """Files and folders that one user may have."""
 
-    place_bytes: int = Field(256_000_000, ge=10_000)
+    place_bytes: int = Field(256_000_000, ge=10_000, le=MOST_DISK_BYTES)
     """The space that the files of one shared thread or channel may take together, in bytes."""
 
     place_files: int = Field(20_000, ge=10, le=200_000)

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
+from bot.setting_types import MOST_COUNT, MOST_MEGABYTES
 from bot.values import SkillSettings
 
 MEGABYTE = 1024 * 1024
@@ -55,34 +56,34 @@ class ShellSettings(SkillSettings):
     max_seconds: float = Field(600, ge=1, le=3600)
     """The longest time it may name."""
 
-    at_once: int | None = Field(None, ge=1)
+    at_once: int | None = Field(None, ge=1, le=MOST_COUNT)
     """Commands at the same time; null for twice the processors."""
 
-    at_once_per_user: int | None = Field(None, ge=1)
+    at_once_per_user: int | None = Field(None, ge=1, le=MOST_COUNT)
     """Of these, commands of one user with all their runs; null for half of them."""
 
     processes: int = Field(64, ge=8, le=1000)
     """Processes and threads of one command at once."""
 
-    memory_mb: int = Field(512, ge=64)
+    memory_mb: int = Field(512, ge=64, le=MOST_MEGABYTES)
     """Memory of one command with all its processes, in MB."""
 
-    temporary_mb: int = Field(64, ge=1)
+    temporary_mb: int = Field(64, ge=1, le=MOST_MEGABYTES)
     """The space that it has in /tmp, in MB; /dev/shm has as much."""
 
-    temporary_files: int = Field(20_000, ge=100)
+    temporary_files: int = Field(20_000, ge=100, le=MOST_COUNT)
     """Files that it may have there."""
 
-    file_mb: int = Field(64, ge=1)
+    file_mb: int = Field(64, ge=1, le=MOST_MEGABYTES)
     """The largest file that it may write, in MB."""
 
-    output_mb: int = Field(16, ge=1)
+    output_mb: int = Field(16, ge=1, le=MOST_MEGABYTES)
     """A command that prints more than this, in MB, is ended."""
 
     shown_kb: int = Field(32, ge=4, le=128)
     """Output that the agent reads, in KB: its beginning and end."""
 
-    free_memory_mb: int = Field(256, ge=0)
+    free_memory_mb: int = Field(256, ge=0, le=MOST_MEGABYTES)
     """When the machine has less left than this, in MB, commands end."""
 
     @model_validator(mode="after")

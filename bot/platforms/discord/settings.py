@@ -10,6 +10,8 @@ from bot.conversations.access import DirectMessages
 from bot.setting_types import plain_secret
 from bot.values import PlatformSettings
 
+#: Enough shards for all servers of Discord, at 2,500 each, which is the most of a shard.
+MOST_SHARDS = 10_000
 API_URL = "https://discord.com/api/v10"
 
 _SNOWFLAKE = r"^[0-9]{5,20}$"
@@ -92,10 +94,10 @@ class DiscordSettings(PlatformSettings):
     edit_seconds: float = Field(1.5, ge=1.2, le=60)
     """The least time between two edits of one message."""
 
-    shard_count: int | None = Field(None, ge=1)
+    shard_count: int | None = Field(None, ge=1, le=MOST_SHARDS)
     """Number of shards among which the servers are divided; null: no sharding."""
 
-    shard_ids: tuple[int, ...] = ()
+    shard_ids: tuple[Annotated[int, Field(ge=0, lt=MOST_SHARDS)], ...] = ()
     """The shards that this process serves, counted from 0; none: all."""
 
     api_url: str = Field(API_URL, pattern=r"^https?://[^\s]+[^/\s]$")

@@ -1,10 +1,13 @@
 """The example and the schema are written from the settings, and are up to date."""
 
 import json
+from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import Field
 
 from bot.config.example import EXAMPLE_FILE, SCHEMA_FILE, descriptions, example, schema, write
 from bot.config.loading import load
@@ -105,6 +108,60 @@ def test_the_schema_lets_a_variable_stand_for_a_number() -> None:
 
     assert {"type": "string", "pattern": r"\$\{"} in depth["anyOf"]
     assert depth["default"] == 1
+
+
+#: The bounds of a number in a schema, as Field(ge=…, gt=…) and Field(le=…, lt=…) write them.
+LEAST, MOST = {"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}
+
+
+def _numbers(node: Any, place: str) -> Iterator[tuple[str, set[str]]]:
+    """Yield the places of all numbers in a schema, with the names of their constraints.
+
+    A number with a fixed set of values counts as bounded.
+    """
+    if isinstance(node, list):
+        for part in node:
+            yield from _numbers(part, place)
+    elif isinstance(node, dict):
+        kinds = node.get("type", ())
+        number = {"integer", "number"} & {*([kinds] if isinstance(kinds, str) else kinds)}
+        if number and not {"const", "enum"} & {*node}:
+            yield place, {*node}
+        for key, part in node.items():
+            wraps = key in {"anyOf", "properties", "$defs"}
+            yield from _numbers(part, place if wraps else f"{place}.{key}")
+
+
+def _unbounded(described: Any) -> list[str]:
+    found = dict.fromkeys(
+        place for place, names in _numbers(described, "") if not (names & LEAST and names & MOST)
+    )
+    return [place.removeprefix(".") for place in found]
+
+
+def test_every_number_has_a_lower_and_an_upper_bound() -> None:
+    described = json.loads(schema())
+
+    assert len(list(_numbers(described, ""))) > 100
+    assert _unbounded(described) == [], "Give it Field(ge=…, le=…): see bot/setting_types.py."
+
+
+class _Unbounded(Settings):
+    plain: int = Field(1, ge=0)
+    optional: float | None = Field(None, le=2)
+    listed: tuple[int, ...] = ()
+    mapped: dict[str, float] = Field({})
+    paired: tuple[int, Annotated[int, Field(ge=0, lt=2)]] = (1, 1)
+    nested: _Inherited = _Inherited()
+    right: dict[str, Annotated[Decimal, Field(gt=0, le=2)]] = Field({})
+    word: Literal[1, 2] = 1
+
+
+def test_a_number_without_bounds_is_found_wherever_it_is() -> None:
+    assert _unbounded(_Unbounded.model_json_schema()) == [
+        *("_Inherited.first", "_Inherited.second", "plain", "optional", "listed.items"),
+        *("mapped.additionalProperties", "paired.prefixItems"),
+    ]
 
 
 def test_both_files_are_written_where_they_belong(tmp_path: Path) -> None:

@@ -233,6 +233,12 @@ def test_an_unknown_key_is_answered_with_the_one_that_was_meant(
         ("agent: {name: ''}", "must have at least 1 characters"),
         ("agent: {max_steps: 0}", "must be at least 1; the default is 20"),
         ("agent: {max_steps: 201}", "must be at most 200"),
+        ("agent: {compact_at: 1}", "must be at most 0.95; the default is 0.6"),
+        ("catch_up: {quote_after_minutes: 1e13}", "at most 52,560,000; the default is 10"),
+        (
+            "workspaces: {user_bytes: 10000000000000000000000}",
+            "must be at most 1,000,000,000,000,000,000",
+        ),
         ("agent: {max_steps: }", "must be a whole number"),
         ("subagents: 3", "subagents (line 1): must be a section with keys of its own below it"),
         ("subagents: {enabled: perhaps}", "must be `true` or `false`; the default is true"),
