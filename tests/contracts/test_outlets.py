@@ -19,6 +19,7 @@ from bot.platforms.base import (
     Settlement,
     Weight,
 )
+from bot.platforms.messaging.outlet import MessagingOutlet
 from bot.values import Place, RunStatus, StepState
 from tests.contracts.stages import STAGES, Stage, TerminalStage
 
@@ -147,6 +148,22 @@ async def test_files_that_may_be_a_repetition_say_so_where_files_are_taken(stage
     assert "repetition" not in stage.seen()
     await send(maybe_repeated=True)
     assert "repetition" in stage.seen()
+
+
+async def test_a_reply_ends_below_a_card_that_was_posted_meanwhile(stage: Stage) -> None:
+    if not isinstance(stage.outlet, MessagingOutlet):
+        return  # replies and cards have an order of their own there
+    reply = stage.outlet.open_reply(stage.place, stage.owner)
+    reply.update("The search begins, and")
+    await stage.shows("The search begins")
+    stage.outlet.show_card(card(stage, RunStatus.RUNNING, str(uuid.uuid4())))
+    await stage.shows("running")
+
+    await reply.finish("The search has begun.")
+
+    seen = stage.seen()
+    assert seen.index("running") < seen.index("The search has begun.")
+    assert "begins" not in seen
 
 
 async def test_the_newest_state_of_a_card_wins_and_the_final_one_stays(stage: Stage) -> None:

@@ -19,7 +19,6 @@ from bot.platforms.base import (
     OnBegun,
     RunCard,
     Settlement,
-    not_kept,
 )
 from bot.platforms.discord import texts
 from bot.platforms.discord.buttons import Row, RunButton
@@ -111,19 +110,12 @@ class DiscordOutlet(MessagingOutlet):
             await self._sender.react(channel, place.message, emoji, away=away)
         return bool(place.message)
 
-    def open_reply(
-        self,
-        place: Place,
-        owner: Identity,
-        message_id: str = "",
-        *,
-        begun: OnBegun = not_kept,
+    def _begin_reply(
+        self, place: Place, owner: Identity, message_id: str, begun: OnBegun
     ) -> DiscordReply:
-        """Open a reply, or resume the one with the given message id."""
         key = f"reply {place.message or uuid.uuid4()}"
         message = self._message(place, key=key, message_id=message_id, begun=begun, replies=True)
-        reply = self._replies[place] = DiscordReply(message, self._tasks, self._tempo)
-        return reply
+        return DiscordReply(message, self._tasks, self._tempo)
 
     def _begin_card(self, card: RunCard) -> DiscordCard:
         key = f"card {card.run_id}"

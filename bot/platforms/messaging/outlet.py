@@ -184,6 +184,18 @@ class MessagingOutlet(PlaceOnly, ABC):
         except (DeliveryError, TimeoutError) as error:
             log.info("It was not shown that a message was received: %s", error)
 
+    def open_reply(
+        self,
+        place: Place,
+        owner: Identity,
+        message_id: str = "",
+        *,
+        begun: OnBegun = not_kept,
+    ) -> GrowingReply[Any]:
+        """Begin a reply, or continue the reply with the given message id."""
+        reply = self._replies[place] = self._begin_reply(place, owner, message_id, begun)
+        return reply
+
     def show_card(
         self, card: RunCard, *, begun: OnBegun = not_kept, drawn: OnDrawn = not_noted
     ) -> None:
@@ -307,11 +319,13 @@ class MessagingOutlet(PlaceOnly, ABC):
 
     @abstractmethod
     async def _show_receipt(self, place: Place) -> None:
-        """Show that a message was received.
+        """Show that a message was received, by `Acknowledgements.put`."""
 
-        Raises:
-            DeliveryError: The sign was not shown.
-        """
+    @abstractmethod
+    def _begin_reply(
+        self, place: Place, owner: Identity, message_id: str, begun: OnBegun
+    ) -> GrowingReply[Any]:
+        """Return a new reply, or the reply with the given message id."""
 
     @abstractmethod
     def _begin_card(self, card: RunCard) -> CardMessage[Any]:

@@ -17,7 +17,6 @@ from bot.platforms.base import (
     OnBegun,
     RunCard,
     Settlement,
-    not_kept,
 )
 from bot.platforms.messages import PastMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
@@ -185,19 +184,11 @@ class SlackOutlet(MessagingOutlet):
 
     # -- replies and cards -----------------------------------------------------------------------
 
-    def open_reply(
-        self,
-        place: Place,
-        owner: Identity,
-        message_id: str = "",
-        *,
-        begun: OnBegun = not_kept,
+    def _begin_reply(
+        self, place: Place, owner: Identity, message_id: str, begun: OnBegun
     ) -> SlackReply:
-        """Begin a reply, or continue the reply with the given message id."""
         message = SlackMessage(self.sender, place, message_id=message_id, begun=begun)
-        reply = SlackReply(message, owner, self._tasks, self.status, self.budgets, self._tempo)
-        self._replies[place] = reply
-        return reply
+        return SlackReply(message, owner, self._tasks, self.status, self.budgets, self._tempo)
 
     def _begin_card(self, card: RunCard) -> SlackCard:
         return SlackCard(self.sender, self.budgets, self._tasks, card, self._tempo)

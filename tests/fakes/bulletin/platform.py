@@ -184,14 +184,11 @@ class BulletinOutlet(MessagingOutlet):
             (marks.add if shown else marks.discard)("seen")
         return bool(place.message)
 
-    def open_reply(
-        self, place: Place, owner: Identity, message_id: str = "", *, begun: OnBegun = not_kept
+    def _begin_reply(
+        self, place: Place, owner: Identity, message_id: str, begun: OnBegun
     ) -> BulletinReply:
-        """Begin a reply, or continue the reply with the given message id."""
         message = BulletinMessage(self._service, place.channel, message_id=message_id, begun=begun)
-        reply = BulletinReply(message, Spacing(EDIT_SECONDS), self._tasks)
-        self._replies[place] = reply
-        return reply
+        return BulletinReply(message, Spacing(EDIT_SECONDS), self._tasks)
 
     def _begin_card(self, card: RunCard) -> BulletinCard:
         message = BulletinMessage(

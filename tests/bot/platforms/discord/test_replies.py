@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.discord.live import DiscordReply, Tempo
+from bot.platforms.base import ReplyStream
+from bot.platforms.discord.live import Tempo
 from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.discord.texts import IN_FILE, NO_ANSWER
@@ -372,7 +373,7 @@ async def test_trouble_while_a_reply_grows_takes_nothing_from_its_end(
     assert texts(room, room.place) == ["The end."]
 
 
-async def next_hit(room: Stand, reply: DiscordReply, fault: Fault) -> None:
+async def next_hit(room: Stand, reply: ReplyStream, fault: Fault) -> None:
     """Let a reply grow until Discord fails once more."""
     before = fault.hits
     reply.update(f"This is word {before}.")
