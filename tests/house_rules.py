@@ -196,7 +196,7 @@ ADAPTERS = ("bot.models", "bot.platforms", "skills")
 #: Who may see others on its own line: the configuration gathers everyone's settings, and the
 #: catalog knows every provider.
 SEES_ITS_LINE = {
-    "bot.config.loading": ("bot.platforms.catalog",),
+    "bot.config.loading": ("bot.models.catalog", "bot.platforms.catalog"),
     "bot.config.model": ("bot", "db", "skills"),
     "bot.__main__": (
         "bot.accounts_console",

@@ -11,6 +11,8 @@ from bot.config import document, interpolation, plaintext_secrets, problems
 from bot.config.interpolation import Key, Tree
 from bot.config.model import Config
 from bot.errors import ConfigError
+from bot.models.base import ProviderSettings
+from bot.models.catalog import PROVIDERS, ModelSettings
 from bot.platforms.catalog import PLATFORMS
 from bot.values import Settings
 from skills import discovery
@@ -18,12 +20,18 @@ from skills import discovery
 DEFAULT_FILE = "config.yaml"
 FILE_VARIABLE = "RETINUE_CONFIG"
 
+#: The sections of the providers with their defaults.
+_PROVIDERS: Mapping[str, ProviderSettings] = {
+    name: ModelSettings.model_fields[name].default for name in PROVIDERS
+}
+
 #: Keys that a variable of the environment fills when nothing else sets them.
 FROM_ENVIRONMENT: Mapping[Key, str] = {
-    ("models", "anthropic", "api_key"): "ANTHROPIC_API_KEY",
-    ("models", "anthropic", "base_url"): "ANTHROPIC_BASE_URL",
-    ("models", "openai", "api_key"): "OPENAI_API_KEY",
-    ("models", "openai", "base_url"): "OPENAI_BASE_URL",
+    **{
+        ("models", name, key): variable
+        for name, section in _PROVIDERS.items()
+        for key, variable in section.environment.items()
+    },
     **{
         (kind.section, key): variable
         for kind in PLATFORMS
@@ -163,25 +171,36 @@ def _complete(read: document.YamlDocument, environ: Mapping[str, str]) -> dict[s
     for key, _, text in given:
         interpolation.put(tree, key, document.value_of(text))
     _drop_empty_sections(tree, Config)
-    # OpenAI's model must be named in the file. Many users have OPENAI_API_KEY set for other
-    # programs; the variable alone must not stop a bot that is not configured for OpenAI.
-    models = interpolation.section_at(tree, ("models",)) or {}
-    openai = (
-        models.get("provider") == "openai"
-        or "openai/" in str(models.get("allowed"))
-        or bool(models.get("openai"))
-    )
+    unwanted = _unwanted(tree)
     for key, variable in FROM_ENVIRONMENT.items():
         section, name = interpolation.section_at(tree, key[:-1]) or {}, str(key[-1])
         if section.get(name):
             continue
         section.pop(name, None)
         text = environ.get(variable, "").strip()
-        if text and (openai or "openai" not in key):
+        if text and key[:2] not in unwanted:
             interpolation.put(tree, key, document.value_of(text))
             given.append((key, variable, text))
     read.origins |= {key: f"from {variable}" for key, variable, _ in given}
     return expansion.used | {variable: text for _, variable, text in given}
+
+
+def _unwanted(tree: dict[str, Tree]) -> set[Key]:
+    """Return the sections of providers that no variable may set up.
+
+    A provider without a default model needs one in the file. Many users have a variable such as
+    OPENAI_API_KEY set for other programs: it must not stop a bot whose file does not name OpenAI.
+    """
+    models = interpolation.section_at(tree, ("models",)) or {}
+    asked = f"{models.get('allowed')} {models.get('fallbacks')}"
+    return {
+        ("models", name)
+        for name, section in _PROVIDERS.items()
+        if not section.main_model
+        and models.get("provider") != name
+        and f"{name}/" not in asked
+        and not models.get(name)
+    }
 
 
 def _drop_empty_sections(tree: dict[str, Tree], kind: type[Settings]) -> None:

@@ -2,10 +2,10 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import SecretStr
 
@@ -48,6 +48,11 @@ THOUGHT_TOKENS_PER_SECOND = 100
 
 class AnthropicSettings(SdkSettings):
     """Everything under `models.anthropic:`."""
+
+    environment: ClassVar[Mapping[str, str]] = {
+        "api_key": "ANTHROPIC_API_KEY",
+        "base_url": "ANTHROPIC_BASE_URL",
+    }
 
     api_key: SecretStr | None = None
     """The key of the Anthropic API; write ${ANTHROPIC_API_KEY}."""

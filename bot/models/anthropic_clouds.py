@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
@@ -29,6 +29,8 @@ Thinking = Literal["off", "adaptive", "between_tools"]
 
 class BedrockSettings(SdkSettings):
     """Claude on Amazon Bedrock."""
+
+    needed: ClassVar[str] = "region"
 
     region: str = Field("", pattern=r"^[a-z0-9-]*$")
     """The region, such as eu-central-1; empty leaves Bedrock off."""
@@ -75,6 +77,8 @@ class BedrockSettings(SdkSettings):
 
 class VertexSettings(SdkSettings):
     """Claude on Google Vertex AI."""
+
+    needed: ClassVar[str] = "project"
 
     project: str = ""
     """The id of the project; empty leaves Vertex off."""

@@ -1,6 +1,6 @@
 """The port to language models; every provider is an adapter that passes the contract tests."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -141,6 +141,14 @@ class ProviderSettings(Protocol):
     @property
     def configured(self) -> bool:
         """True if the section has all that requests need."""
+
+    @property
+    def needed(self) -> str:
+        """The key without which `configured` is false."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables that fill keys of the section when nothing else sets them, by key."""
 
     @property
     def main_model(self) -> str:

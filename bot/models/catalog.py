@@ -35,8 +35,6 @@ PROVIDERS: Mapping[str, Callable[[Any, Knows], SdkModel]] = {
 OFFLINE = "offline"
 #: A name of a server.
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,29}")
-#: The key without which a provider is not set up, if it is not `api_key`.
-_NEEDED = {"bedrock": "region", "vertex": "project"}
 #: Claude families that agent files may name; a gateway's model names contain them too.
 FAMILIES = frozenset({"haiku", "opus", "sonnet"})
 
@@ -135,13 +133,11 @@ class ModelSettings(Settings):
                 f"{self.provider!r}"
             )
         for choice in (*self.choices, *self.fallback_choices):
-            if not self.providers[choice.provider].configured:
-                needed = _NEEDED.get(choice.provider, "api_key")
-                raise ValueError(
-                    f"{choice} needs `{self.setting(choice.provider)}.{needed}`, which is not set"
-                )
+            section, setting = self.providers[choice.provider], self.setting(choice.provider)
+            if not section.configured:
+                raise ValueError(f"{choice} needs `{setting}.{section.needed}`, which is not set")
             if not choice.model:
-                raise ValueError(f"`{self.setting(choice.provider)}.main_model` must name a model")
+                raise ValueError(f"`{setting}.main_model` must name a model")
         return self
 
     @property

@@ -4,11 +4,11 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import Field, SecretStr
 
@@ -97,7 +97,15 @@ def charging(request: ModelRequest, so_far: Callable[[], Usage | None]) -> Itera
 
 
 class SdkSettings(Settings):
-    """The keys in a provider's section that every SDK needs."""
+    """The keys in a provider's section that every SDK needs.
+
+    Attributes:
+        needed: The key without which the provider is not set up.
+        environment: Variables that fill keys of the section when nothing else sets them, by key.
+    """
+
+    needed: ClassVar[str] = "api_key"
+    environment: ClassVar[Mapping[str, str]] = {}
 
     api_key: SecretStr | None = None
 

@@ -5,7 +5,7 @@ import html
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -65,6 +65,8 @@ class OfflineSettings(Settings):
     """
 
     configured: ClassVar[bool] = True
+    needed: ClassVar[str] = ""
+    environment: ClassVar[Mapping[str, str]] = {}
     main_model: ClassVar[str] = MODEL
     subagent_model: ClassVar[str] = MODEL
     endpoint: ClassVar[tuple[str, dict[str, str]]] = ("", {})

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -43,6 +43,11 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 
 class OpenAISettings(SdkSettings):
     """A server with the Chat Completions API."""
+
+    environment: ClassVar[Mapping[str, str]] = {
+        "api_key": "OPENAI_API_KEY",
+        "base_url": "OPENAI_BASE_URL",
+    }
 
     preset: Preset = ""
     """A server whose address is known: ollama, llama.cpp, lmstudio, vllm, openrouter, groq,

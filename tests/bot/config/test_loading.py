@@ -9,10 +9,11 @@ from pydantic import ValidationError
 from sqlalchemy.engine import make_url
 
 from bot.config.interpolation import Key
-from bot.config.loading import load, locate, remarks
+from bot.config.loading import FROM_ENVIRONMENT, load, locate, remarks
 from bot.config.model import Config
 from bot.config.problems import all_keys, name, section
 from bot.errors import ConfigError
+from bot.models.catalog import PROVIDERS, ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
 from db.settings import DatabaseSettings
 from skills.rest.settings import RestSettings
@@ -143,16 +144,25 @@ def test_the_word_off_may_stand_without_quotes(loaded: Load) -> None:
     assert loaded("discord: {commands: off}").section(DiscordSettings).commands == "off"
 
 
-def test_a_key_that_happens_to_be_in_the_environment_stops_nothing(loaded: Load) -> None:
-    environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://127.0.0.1:9"}
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_variables_that_happen_to_be_set_stop_nothing(loaded: Load, provider: str) -> None:
+    own = [name for key, name in FROM_ENVIRONMENT.items() if key[:2] == ("models", provider)]
+    environ = dict.fromkeys(own, "http://127.0.0.1:9")
 
-    assert loaded("", environ).models.chosen == "offline"
+    usual = ModelSettings().providers[provider].main_model
+
+    chosen = loaded("", environ).models.chosen
+
+    assert chosen == (provider if own and usual else "offline")
 
 
-def test_a_key_from_the_environment_counts_as_soon_as_its_model_is_asked_for(loaded: Load) -> None:
+@pytest.mark.parametrize("key", ["allowed", "fallbacks"])
+def test_a_key_from_the_environment_counts_as_soon_as_its_model_is_asked_for(
+    loaded: Load, key: str
+) -> None:
     environ = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
 
-    assert loaded("models: {allowed: [openai/gpt]}", environ).models.openai.api_key is not None
+    assert loaded(f"models: {{{key}: [openai/gpt]}}", environ).models.openai.api_key is not None
 
 
 def test_a_key_in_the_file_counts_more_than_the_usual_variable(loaded: Load) -> None:
