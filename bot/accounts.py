@@ -18,7 +18,7 @@ from bot.conversations.upkeep import DEAD_AFTER
 from bot.disk import spoken
 from bot.errors import BadRequestError, NotFoundError, OnHoldError
 from bot.platforms.base import Outlet
-from bot.platforms.catalog import PLATFORMS
+from bot.platforms.catalog import TERMINAL, is_known
 from bot.run_texts import counted
 from bot.subagents.active import ActiveRuns
 from bot.subagents.limits import SubagentSettings
@@ -84,7 +84,7 @@ def account_of(typed: str) -> Identity:
         BadRequestError: It is no account.
     """
     found = account_in(typed)
-    if found is None or found.platform not in {"terminal", *(each.section for each in PLATFORMS)}:
+    if found is None or not is_known(found.platform):
         raise BadRequestError(f"{typed!r:.80} is no account: write {FORMS}.")
     return found
 
@@ -326,7 +326,7 @@ def _existing(database: Database | None) -> Database:
 
 def _operator(name: str) -> Identity:
     """Return the account of an operator on the console."""
-    return Identity("terminal", "", name)
+    return Identity(TERMINAL, "", name)
 
 
 async def _note(

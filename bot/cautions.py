@@ -7,25 +7,17 @@ from pathlib import Path
 
 from bot.config.loading import remarks
 from bot.config.model import Config
+from bot.conversations.access import is_channel, is_server
 from bot.models.catalog import FAMILIES
-from bot.platforms.catalog import PLATFORMS
+from bot.platforms.catalog import PLATFORMS, TERMINAL
 from bot.rights.effective import GUEST, USER
 from bot.rights.settings import GROUP_KINDS
 
 BUILT_IN_ROLES = (USER, GUEST)
-_CHANNEL = re.compile(
-    r"discord:([0-9]{5,20}:)?[0-9]{5,20}|slack:([TE][A-Z0-9]{2,20}:)?[CG][A-Z0-9]{2,20}"
-)
-_WORKSPACE = re.compile(r"discord:[0-9]{5,20}|slack:[TE][A-Z0-9]{2,20}")
-_COPIED = {"channels": "Channel", "workspaces": "Server"}
-_ON_SLACK = {
-    "channels": "`slack:` and the ids of workspace and channel (T…:C…)",
-    "workspaces": "`slack:` and the id of the workspace (T…)",
-}
 #: The pattern and the instruction for an account, by platform.
 _ID = {
     **{kind.section: (re.compile(kind.account), kind.account_form) for kind in PLATFORMS},
-    "terminal": (re.compile(r"\S(.{0,62}\S)?"), "write `terminal:` and the name of the account"),
+    TERMINAL: (re.compile(r"\S(.{0,62}\S)?"), "write `terminal:` and the name of the account"),
 }
 
 
@@ -103,9 +95,10 @@ def _people(config: Config) -> Iterator[str]:
         for name in names:
             platform, _, account = name.partition(":")
             if platform not in _ID:
+                *first, last = (f"`{known}:`" for known in _ID)
                 yield (
-                    f"{key} names “{name}”, which matches nobody: begin with `discord:`, `slack:` "
-                    "or `terminal:`."
+                    f"{key} names “{name}”, which matches nobody: begin with {', '.join(first)} or "
+                    f"{last}."
                 )
             elif not _ID[platform][0].fullmatch(account):
                 yield f"{key} names “{name}”, which matches nobody: {_ID[platform][1]}."
@@ -139,15 +132,15 @@ def _spending(config: Config) -> Iterator[str]:
     unknown = sorted(set(config.spending.roles) - {*config.roles.named, *BUILT_IN_ROLES})
     for name in unknown:
         yield f"spending.roles.{name} limits a role that `roles.named` does not have."
-    for key, form, names in (
-        ("channels", _CHANNEL, config.spending.channels),
-        ("workspaces", _WORKSPACE, config.spending.workspaces),
+    for key, names, matches, forms in (
+        ("channels", config.spending.channels, is_channel, [it.channel_form for it in PLATFORMS]),
+        ("workspaces", config.spending.workspaces, is_server, [it.server_form for it in PLATFORMS]),
     ):
         for name in names:
-            if not form.fullmatch(name):
+            if not matches(name):
                 yield (
-                    f"spending.{key} names “{name}”, which matches nothing: write `discord:` and "
-                    f"the number that Copy {_COPIED[key]} ID gives, or {_ON_SLACK[key]}."
+                    f"spending.{key} names “{name}”, which matches nothing: write "
+                    f"{', or '.join(forms)}."
                 )
     if config.spending.limits_money:
         for choice in config.models.unpriced():

@@ -5,9 +5,9 @@ import binascii
 import re
 from collections.abc import Iterable
 from functools import partial
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, SecretStr
+from pydantic import AfterValidator, BeforeValidator, SecretStr
 
 Named = TypeVar("Named")
 
@@ -31,6 +31,19 @@ MOST_TEXT_CHARACTERS = 10_000_000
 MOST_DISK_BYTES = 10**18
 #: The most memory or space of a command, a petabyte: the kernel accepts it as a limit.
 MOST_MEGABYTES = 10**9
+
+#: The users who are answered in direct messages.
+DirectMessages = Annotated[
+    Literal["members", "paired", "nobody"],
+    # A boolean was the type of the setting before.
+    BeforeValidator(lambda it: ("members" if it else "nobody") if type(it) is bool else it),
+]
+#: The treatment of direct messages by that setting, as part of a sentence.
+ANSWERED = {
+    "members": "answered",
+    "paired": "answered after a code",
+    "nobody": "not answered",
+}
 
 _NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
 _MOST_NAME_CHARACTERS = 30

@@ -72,6 +72,16 @@ class PlatformSettings(Settings):
         environment: Variables that fill keys of the section when nothing else sets them, by key.
         account: The pattern of an account in `access.admins`, after the name of the section.
         account_form: The instruction how to write such an account.
+        accounts_of_workspaces: Whether an account belongs to a workspace, whose id stands before
+            it.
+        server: The pattern of the id of a server or workspace; empty where there are none.
+        server_name: The name of a server or workspace for users.
+        server_form: The instruction how to write one, as part of a sentence.
+        channel: The pattern of the id of a channel.
+        channel_form: The instruction how to write one, as part of a sentence.
+        direct: The beginning of the ids of direct messages; empty where they are the places without
+            a server; `None` if no place is private.
+        open_threads: Whether every reader of a channel can read all of its threads.
     """
 
     section: ClassVar[str]
@@ -82,6 +92,14 @@ class PlatformSettings(Settings):
     environment: ClassVar[Mapping[str, str]] = {}
     account: ClassVar[str]
     account_form: ClassVar[str]
+    accounts_of_workspaces: ClassVar[bool] = False
+    server: ClassVar[str] = ""
+    server_name: ClassVar[str] = "workspace"
+    server_form: ClassVar[str] = ""
+    channel: ClassVar[str] = ""
+    channel_form: ClassVar[str] = ""
+    direct: ClassVar[str | None] = None
+    open_threads: ClassVar[bool] = False
 
     @property
     def configured(self) -> bool:
@@ -204,11 +222,6 @@ class Place:
         """The key of the files that belong to this place, other than any `Identity.key`."""
         route = (self.platform, self.workspace, self.channel, self.thread)
         return PLACE_FILES + "/".join(quote(part, safe="") for part in route)
-
-    @property
-    def has_open_threads(self) -> bool:
-        """True on platforms where every reader of a channel can read all of its threads."""
-        return self.platform == "slack"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, bindparam, func, insert, select
+from sqlalchemy import ColumnElement, bindparam, false, func, insert, select
 
+from bot.platforms.catalog import declared
 from bot.values import PERSONAL, ConversationMode, Identity, Json, Place, new_sortable_id
 from db.database import Transaction
 from db.rows import RowMapper, change, has_row, insert_new, is_at, place_columns, remove
@@ -206,9 +207,13 @@ async def places(
     sent a message since the given time. For a thread, its channel is included.
     """
     route = [conversations.c[name] for name in _ROUTE]
-    direct = (conversations.c.channel == "discord") & (conversations.c.place_workspace == "") | (
-        conversations.c.channel == "slack"
-    ) & conversations.c.place_channel.like("D%")
+    match declared(platform).direct:
+        case None:
+            direct: ColumnElement[bool] = false()
+        case "":
+            direct = conversations.c.place_workspace == ""
+        case beginning:
+            direct = conversations.c.place_channel.like(f"{beginning}%")
     said = (messages.c.role == "assistant") & (messages.c.created_at >= since)
     newest = func.max(func.coalesce(messages.c.created_at, conversations.c.created_at))
     rows = await tx.execute(

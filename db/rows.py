@@ -21,6 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.base import Executable, ReadOnlyColumnCollection
 
+from bot.platforms.catalog import declared
 from bot.values import Identity, Json, Place
 from db.database import Transaction
 from db.tables import users
@@ -224,7 +225,7 @@ def readable_in(table: Table, place: Place | None) -> list[ColumnElement[bool]]:
     if place is None:
         return []
     channel = is_at(table, place, "channel", "place_workspace", "place_channel")
-    if place.has_open_threads:
+    if declared(place.platform).open_threads:
         return channel
     thread = table.c.place_thread
     return [*channel, or_(thread.in_(("", place.thread)), thread == table.c.place_message)]

@@ -3,8 +3,8 @@
 import re
 
 #: The line on which a module stands; it imports only from lines with a higher number. A module that
-#: is not listed stands where the longest listed beginning of its name does; the settings of an
-#: adapter, which the configuration gathers, stand on `PURE`.
+#: is not listed stands where the longest listed beginning of its name does; of an adapter in
+#: `SETTINGS`, its module `settings` stands as said there.
 LINES = {
     "bot.__main__": 1,
     "bot.accounts": 2,
@@ -76,7 +76,7 @@ LINES = {
     "bot.files": 8,
     "bot.platforms.base": 7,
     "bot.platforms.handler": 7,
-    "bot.platforms.catalog": 8,
+    "bot.platforms.catalog": 9,
     "bot.platforms.messages": 8,
     "bot.platforms.reading": 8,
     "bot.platforms.messaging": 6,
@@ -180,6 +180,9 @@ LINES = {
 }
 EDGE, PURE, VALUES = 3, 8, 9
 
+#: The line of the module `settings` of each adapter: the configuration gathers them all.
+SETTINGS = {"bot.platforms": VALUES, "skills": PURE}
+
 #: Every module (with those named after it: `anthropic`, `anthropic_codec`) or package in these is
 #: an adapter, and adapters never see one another.
 ADAPTERS = ("bot.models", "bot.platforms", "skills")
@@ -187,7 +190,7 @@ ADAPTERS = ("bot.models", "bot.platforms", "skills")
 #: Who may see others on its own line: the configuration gathers everyone's settings, and the
 #: catalog knows every provider.
 SEES_ITS_LINE = {
-    "bot.config.loading": ("bot.models.catalog", "bot.platforms.catalog"),
+    "bot.config.loading": ("bot.models.catalog",),
     "bot.config.model": ("bot", "db", "skills"),
     "bot.__main__": (
         "bot.accounts_console",

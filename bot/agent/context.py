@@ -13,6 +13,7 @@ from bot.agent.messages import (
     estimate_tokens,
 )
 from bot.agent.settings import AgentSettings
+from bot.platforms.catalog import PLATFORMS, TERMINAL
 
 _PROMPTS = Path(__file__).parents[1] / "builtin" / "prompts"
 #: The prompts of the main agent and of subagents, and the paragraph that both contain.
@@ -24,7 +25,8 @@ MAIN, SUBAGENT, RESULTS_ARE_DATA = (
 #: What renders on a platform, and the commands and buttons that its users have.
 PLATFORM_PROMPTS = {
     name: (_PROMPTS / f"{name}.md").read_text(encoding="utf-8").strip()
-    for name in ("discord", "slack", "terminal")
+    for name in (*(kind.section for kind in PLATFORMS), TERMINAL)
+    if (_PROMPTS / f"{name}.md").exists()
 }
 
 ASK = "ask_user"

@@ -2,32 +2,16 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Protocol
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import Field, field_validator
 
 from bot.errors import BadRequestError
+from bot.platforms.catalog import PLATFORMS, TERMINAL, declared, is_known
 from bot.values import Identity, Place, Role, Settings
-
-#: A server or workspace in the configuration.
-_SERVER = re.compile(r"discord:[0-9]{5,20}|slack:[TE][A-Z0-9]{2,20}")
 
 #: `discord:SERVER:CHANNEL` or `slack:TEAM:CHANNEL`.
 ChannelName = Annotated[str, Field(pattern=r"^[a-z]+(:[A-Za-z0-9._-]+){2}$")]
-
-
-#: The users who are answered in direct messages.
-DirectMessages = Annotated[
-    Literal["members", "paired", "nobody"],
-    # A boolean was the type of the setting before.
-    BeforeValidator(lambda it: ("members" if it else "nobody") if type(it) is bool else it),
-]
-#: The treatment of direct messages by that setting, as part of a sentence.
-ANSWERED = {
-    "members": "answered",
-    "paired": "answered after a code",
-    "nobody": "not answered",
-}
 
 
 class AccessSettings(Settings):
@@ -63,11 +47,9 @@ class AccessSettings(Settings):
     @classmethod
     def _names_servers(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         for name in value:
-            if not _SERVER.fullmatch(name):
-                raise ValueError(
-                    f"{name[:60]!r} is no server or workspace: write `discord:` and the number "
-                    "that Copy Server ID gives, or `slack:` and the id of the workspace (T…)"
-                )
+            if not is_server(name):
+                forms = ", or ".join(kind.server_form for kind in PLATFORMS)
+                raise ValueError(f"{name[:60]!r} is no server or workspace: write {forms}")
         return value
 
     def admins_at(self, place: Place) -> frozenset[str]:
@@ -102,8 +84,30 @@ def spelled_place(place: Place) -> str:
     return ":".join(filter(None, (place.platform, place.workspace, place.channel)))
 
 
-#: The parts behind the platform in the name of an account.
-_ACCOUNT_PARTS = {"discord": 1, "slack": 2, "terminal": 1}
+def is_server(name: str) -> bool:
+    """Return True for the name of a server or workspace in the configuration."""
+    platform, _, server = name.partition(":")
+    return bool(server and re.fullmatch(declared(platform).server, server))
+
+
+def is_channel(name: str) -> bool:
+    """Return True for the name of a shared channel in the configuration, also without its server.
+
+    Such as `slack:T1:C2` and `discord:1234`.
+    """
+    platform, *servers, channel = name.split(":")
+    kind = declared(platform)
+    return (
+        len(servers) <= 1
+        and all(is_server(f"{platform}:{server}") for server in servers)
+        and bool(channel and re.fullmatch(kind.channel, channel))
+        and not (kind.direct and channel.startswith(kind.direct))
+    )
+
+
+def account_workspace(platform: str, workspace: str) -> str:
+    """Return the workspace of the accounts in a workspace; empty where they belong to none."""
+    return workspace if declared(platform).accounts_of_workspaces else ""
 
 
 def account_in(typed: str) -> Identity | None:
@@ -112,10 +116,10 @@ def account_in(typed: str) -> Identity | None:
     On Slack an account belongs to a workspace or an organisation: without it, it would be nobody.
     """
     platform, *parts = typed.split(":")
-    wanted = _ACCOUNT_PARTS.get(platform, len(parts))
-    if len(parts) != wanted or wanted not in {1, 2} or not all(parts):
+    wanted = 2 if declared(platform).accounts_of_workspaces else 1
+    if len(parts) != wanted or not all(parts):
         return None
-    return Identity(platform, parts[0] if wanted == 2 else "", parts[-1])
+    return Identity(platform, account_workspace(platform, parts[0]), parts[-1])
 
 
 def place_named(typed: str) -> Place:
@@ -125,7 +129,7 @@ def place_named(typed: str) -> Place:
         BadRequestError: It is no place.
     """
     platform, *parts = typed.split(":")
-    if platform not in {"discord", "slack", "terminal"} or len(parts) > 2:
+    if not is_known(platform) or len(parts) > 2:
         raise BadRequestError(
             f"{typed[:80]!r} is no place: write discord:SERVER:CHANNEL, slack:WORKSPACE:CHANNEL, "
             "`discord:` for direct messages, or `terminal:`."
@@ -257,15 +261,10 @@ def _team(place: Place) -> str:
 
 def is_private(place: Place) -> bool:
     """Return True for a place with one reader: a direct message or a terminal."""
-    match place.platform:
-        case "terminal":
-            return True
-        case "discord":
-            return not place.workspace
-        case "slack":
-            return place.channel.startswith("D")
-        case _:
-            return False
+    if place.platform == TERMINAL:
+        return True
+    direct = declared(place.platform).direct
+    return place.channel.startswith(direct) if direct else direct == "" and not place.workspace
 
 
 def can_read(place: Place, other: Place) -> bool:
@@ -277,7 +276,7 @@ def can_read(place: Place, other: Place) -> bool:
     channel = (place.platform, place.workspace, place.channel)
     if channel != (other.platform, other.workspace, other.channel):
         return False
-    if place.has_open_threads:
+    if declared(place.platform).open_threads:
         return True
     return other.thread in {"", place.thread, other.message}
 

@@ -10,6 +10,7 @@ from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.conversations.access import (
     AccessSettings,
+    account_workspace,
     has_admin_powers,
     is_private,
     is_same_server,
@@ -134,7 +135,7 @@ class AdminNotices:
         own = [each for each in channels if about and is_same_server(each, about)]
         # What is written for all readers of a channel has no account.
         found = [
-            (each, Identity(each.platform, each.workspace if each.platform == "slack" else "", ""))
+            (each, Identity(each.platform, account_workspace(each.platform, each.workspace), ""))
             for each in own or channels[:1]
         ]
         here = self.present()

@@ -5,9 +5,16 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from bot.conversations.access import account_in, has_admin_powers, is_operator, spelled_place
+from bot.conversations.access import (
+    account_in,
+    account_workspace,
+    has_admin_powers,
+    is_operator,
+    spelled_place,
+)
 from bot.errors import BadRequestError, NotAllowedError
 from bot.events import EventBus, TurnWaiting
+from bot.platforms.catalog import is_known
 from bot.subagents.active import ActiveRuns
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller
@@ -85,7 +92,7 @@ class Control:
                 parts = name.strip("`").split(":")
                 if len(parts) != (3 if kind == "channel" else 2) or not all(parts):
                     raise BadRequestError(SCOPES)
-                if parts[0] not in {"discord", "slack", here.platform}:
+                if parts[0] != here.platform and not is_known(parts[0]):
                     raise BadRequestError(SCOPES)
                 place = Place(*parts)
             case "user" if name:
@@ -214,10 +221,10 @@ def account_named(typed: str, admin: Identity) -> Identity:
         BadRequestError: It is no account.
     """
     if mention := _MENTION.fullmatch(typed):
-        workspace = admin.workspace if admin.platform == "slack" else ""
+        workspace = account_workspace(admin.platform, admin.workspace)
         return Identity(admin.platform, workspace, mention["account"])
     found = account_in(typed)
-    known = {"discord", "slack", "terminal", admin.platform}
-    if found is None or found.platform not in known or " " in typed:
+    known = found is not None and (found.platform == admin.platform or is_known(found.platform))
+    if found is None or not known or " " in typed:
         raise BadRequestError(SCOPES)
     return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from bot.agent.sanitizer import one_line
+from bot.conversations.access import account_workspace
 from bot.conversations.admin_notices import AdminNotice, AdminNotices
 from bot.conversations.spending_commands import Raise, place_of
 from bot.disk import DiskFullError, DiskReserve
@@ -198,7 +199,8 @@ class SpendingNotices:
                 return []
             user, now = payer.user, self.now()
             # The account may be of an organisation, or of a company in which the bot is not.
-            place = Place(user.platform, payer.place.workspace if user.platform == "slack" else "")
+            workspace = account_workspace(user.platform, payer.place.workspace)
+            place = Place(user.platform, workspace)
             text = f"{WARN_PERCENT} % of the limit of {limit_name(pool)} is used: {used}. {resets}"
             digest = hashlib.sha256(f"{pool.id} {raised}".encode()).hexdigest()
             key = f"spending-{digest[:24]}"

@@ -2,6 +2,7 @@
 
 from bot.agent.sanitizer import one_line
 from bot.conversations.access import is_private
+from bot.platforms.catalog import declared
 from bot.values import Place
 from db.pauses import Pause
 
@@ -42,7 +43,7 @@ def where_text(place: Place) -> str:
     if not place.platform:
         return ""
     if not place.channel:
-        return "this server" if place.platform == "discord" else "this workspace"
+        return f"this {declared(place.platform).server_name}"
     return "this conversation" if is_private(place) else "this channel"
 
 

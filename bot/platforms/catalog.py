@@ -9,6 +9,22 @@ from bot.values import PlatformSettings
 
 PLATFORMS: tuple[type[PlatformSettings], ...] = (DiscordSettings, SlackSettings)
 
+#: The platform of the terminal, which needs no settings.
+TERMINAL = "terminal"
+
+
+def declared(platform: str) -> type[PlatformSettings]:
+    """Return the declaration of a platform by its name in places.
+
+    The terminal and unknown platforms have the defaults of `PlatformSettings`.
+    """
+    return next((kind for kind in PLATFORMS if kind.section == platform), PlatformSettings)
+
+
+def is_known(platform: str) -> bool:
+    """Return True for the name of a platform, or of the terminal."""
+    return platform in {TERMINAL, *(kind.section for kind in PLATFORMS)}
+
 
 def module_of(kind: type[PlatformSettings], name: str) -> Any:
     """Import a module of a platform's package.

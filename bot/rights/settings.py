@@ -8,16 +8,13 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from bot.agent.permissions import RuleValue, read_rules
-from bot.conversations.access import spelled
+from bot.conversations.access import is_private, spelled
 from bot.errors import BadRequestError
+from bot.platforms.catalog import PLATFORMS, TERMINAL, declared
 from bot.rights.effective import GUEST, NOUNS, USER, Kind, Lists, Rights, RightsLevel
 from bot.setting_types import LONGEST_WORK_MINUTES, MOST_COUNT, MOST_TOKENS
 from bot.values import Identity, Place, Settings
 
-#: A server or workspace, or one of its channels.
-_PLACE = re.compile(
-    r"(discord:[0-9]{5,20}|slack:[TE][A-Z0-9]{2,20})(:[0-9]{5,20}|:[CGD][A-Z0-9]{2,20})?"
-)
 _MEMBER = re.compile(
     r"(discord:[0-9]{5,21}|slack:[TE][A-Z0-9]{2,20}:[UW][A-Z0-9]{2,20}|terminal:\S.{0,63})"
     r"|(discord-role|discord-channel):[0-9]{5,20}:[0-9]{5,20}"
@@ -46,12 +43,16 @@ def _check_member(member: str) -> str:
 
 
 def _check_place(place: str) -> str:
-    if place not in {DIRECT, "terminal"} and not _PLACE.fullmatch(place):
-        raise ValueError(
-            f"{place[:60]!r} names no place: write `discord:SERVER` or `slack:WORKSPACE`, with "
-            "`:CHANNEL` for one channel, or `direct` for direct messages"
-        )
-    return place
+    platform, *parts = place.split(":")
+    forms = (declared(platform).server, declared(platform).channel)[: len(parts)]
+    named = len(parts) in {1, 2} and all(parts) and all(map(re.fullmatch, forms, parts))
+    if named or place in {DIRECT, TERMINAL}:
+        return place
+    names = " or ".join(f"`{each.section}:{each.server_name.upper()}`" for each in PLATFORMS)
+    raise ValueError(
+        f"{place[:60]!r} names no place: write {names}, with `:CHANNEL` for one channel, or "
+        "`direct` for direct messages"
+    )
 
 
 Member = Annotated[str, AfterValidator(_check_member)]
@@ -196,13 +197,12 @@ class RolesSettings(Settings):
 
 def names_of(place: Place) -> list[str]:
     """Return the names of a place in the configuration, from the widest to the narrowest."""
-    if place.platform == "terminal":
-        return ["terminal"]
-    direct = place.channel.startswith("D") if place.platform == "slack" else not place.workspace
+    if place.platform == TERMINAL:
+        return [TERMINAL]
     # A workspace of an organisation is named `E….T…`.
     servers = [f"{place.platform}:{part}" for part in place.workspace.split(".") if part]
     channels = [f"{server}:{place.channel}" for server in servers if place.channel]
-    return [*servers, *channels, *([DIRECT] if direct else [])]
+    return [*servers, *channels, *([DIRECT] if is_private(place) else [])]
 
 
 def role_of(settings: RolesSettings, user: Identity, place: Place, groups: Collection[str]) -> str:

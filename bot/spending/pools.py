@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from bot.conversations.access import is_private
+from bot.platforms.catalog import declared
 from bot.run_texts import dollars
 from bot.spending.amounts import PoolState
 from bot.spending.settings import PeriodLimits, RoleLimits, SpendingLimit, SpendingSettings
@@ -317,7 +318,7 @@ def pools_of(payer: Payer, role: str, settings: SpendingSettings, now: datetime)
     if place.workspace:
         subject = f"{place.platform}:{place.workspace}"
         limits = _periods(limits_of_workspace(place, settings))
-        title = "this server" if place.platform == "discord" else "this workspace"
+        title = f"this {declared(place.platform).server_name}"
         found += _pools(Scope.WORKSPACE, subject, title, limits, now)
     found += _pools(Scope.BOT, "", "the whole bot", _periods(settings.bot), now)
     return sorted(found, key=lambda pool: pool.id)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from bot.checks import some
-from bot.conversations.access import ANSWERED
 from bot.platforms.discord.settings import DiscordSettings
+from bot.setting_types import ANSWERED
 
 
 def lines(settings: DiscordSettings) -> Iterator[str]:

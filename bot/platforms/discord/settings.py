@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, StringConstraints, model_validator
 
-from bot.conversations.access import DirectMessages
-from bot.setting_types import plain_secret
+from bot.setting_types import DirectMessages, plain_secret
 from bot.values import PlatformSettings
 
 #: Enough shards for all servers of Discord, at 2,500 each, which is the most of a shard.
@@ -44,6 +43,12 @@ class DiscordSettings(PlatformSettings):
     account_form: ClassVar[str] = (
         "write `discord:` and the number that Copy User ID gives, as docs/discord.md says"
     )
+    server: ClassVar[str] = "[0-9]{5,20}"
+    server_name: ClassVar[str] = "server"
+    server_form: ClassVar[str] = "`discord:` and the number that Copy Server ID gives"
+    channel: ClassVar[str] = "[0-9]{5,20}"
+    channel_form: ClassVar[str] = "`discord:` and the number that Copy Channel ID gives"
+    direct: ClassVar[str | None] = ""
 
     at_start: ClassVar[tuple[str, ...]] = (
         *("token", "commands", "edit_seconds"),

@@ -12,8 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from bot.conversations.access import DirectMessages
-from bot.setting_types import EncryptionKey, plain_secret
+from bot.setting_types import DirectMessages, EncryptionKey, plain_secret
 from bot.values import PlatformSettings
 
 API_URL = "https://slack.com/api/"
@@ -68,6 +67,13 @@ class SlackSettings(PlatformSettings):
     account_form: ClassVar[str] = (
         "write `slack:` with the ids of the workspace and the member, like `slack:T0123:U0123`"
     )
+    accounts_of_workspaces: ClassVar[bool] = True
+    server: ClassVar[str] = "[TE][A-Z0-9]{2,20}"
+    server_form: ClassVar[str] = "`slack:` and the id of the workspace (T…)"
+    channel: ClassVar[str] = "[CGD][A-Z0-9]{2,20}"
+    channel_form: ClassVar[str] = "`slack:` and the ids of workspace and channel (T…:C…)"
+    direct: ClassVar[str | None] = "D"
+    open_threads: ClassVar[bool] = True
 
     at_start: ClassVar[tuple[str, ...]] = (
         *("bot_token", "app_token", "mode", "host", "port", "public_url"),
