@@ -21,6 +21,7 @@ from bot.errors import BadRequestError
 from db.database import hold
 from migrations.version import SCHEMA_VERSION
 from tests.fakes.console import log_as_before
+from tests.house_rules import HEAVY
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("chat", "ask", "serve", "worker", "check", "migrate", "doctor")
@@ -31,7 +32,7 @@ SECRETS = {
     "DISCORD_TOKEN": "the-token-of-my-bot",
 }
 SUBCOMMANDS = ("mcp list", "mcp approve", "mcp start", "rest list")
-SLOW_MODULES = ("sqlalchemy", "anthropic", "openai", "alembic", "discord", "slack_bolt")
+SLOW_MODULES = (*HEAVY, "sqlalchemy", "alembic")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Invoke = Callable[..., Result]

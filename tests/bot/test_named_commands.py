@@ -12,6 +12,7 @@ import yaml
 from bot.conversations.command_lines import CommandGroup, CommandTable
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.commands import ChatCommand
+from bot.platforms import catalog
 from bot.platforms.discord.registration import payload
 from bot.platforms.terminal.completion import OWN
 from bot.values import Role
@@ -21,7 +22,7 @@ from skills.mcp.servers import McpServers
 from skills.mcp.sign_ins import SignIns
 
 ROOT = Path(__file__).parents[2]
-PLATFORMS = ("discord", "slack", "terminal")
+PLATFORMS = (*(kind.section for kind in catalog.PLATFORMS), catalog.TERMINAL)
 #: A command of Slack itself, an error that Slack shows, and pages of our server for Slack.
 OF_SLACK = {"/invite", "/subagents failed", "/slack"}
 #: Absolute paths, and a path of an address.

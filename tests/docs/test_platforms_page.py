@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from bot.conversations.access import AccessSettings, account_in, is_channel, is_private, place_named
+from bot.conversations.pause_lines import where_text
+from bot.platforms import catalog
 from bot.platforms.base import CommandReply, Confirmation, Outlet
 from bot.platforms.catalog import PLATFORMS, module_of
 from bot.platforms.messaging.cards import CardMessage
 from bot.platforms.messaging.intake import NOT_YOU, MessageReceiver
 from bot.platforms.messaging.live import GrowingReply, LiveMessage
 from bot.platforms.messaging.outlet import MessagingOutlet
-from bot.values import Identity, Place
+from bot.rights.settings import RolesSettings, names_of
+from bot.values import Identity, Place, PlatformSettings
 from tests.bot.platforms.slack.installing import nowhere
 from tests.fakes.bulletin.platform import BOT, BulletinPlatform, open_platform
 from tests.fakes.bulletin.service import Bulletin
@@ -63,10 +67,29 @@ def test_the_page_names_every_method_that_a_platform_adds(base: type) -> None:
 
 @pytest.mark.parametrize("kind", [*PLATFORMS, BulletinSettings])
 def test_a_platform_declares_itself_in_its_settings(kind: type[BulletinSettings]) -> None:
-    for name in ("section", "title", "about", "needs", "guide", "account", "account_form"):
-        assert isinstance(getattr(kind, name), str)
+    for name in (*set(PlatformSettings.__annotations__) - {"at_start"}, "configured"):
+        assert hasattr(kind, name)
         assert f"`{name}`" in PAGE
     assert not kind().configured
+
+
+def test_the_core_knows_a_platform_by_its_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "PLATFORMS", (*PLATFORMS, BulletinSettings))
+    room, direct = Place("bulletin", "board", "general"), Place("bulletin", "", "@alice")
+
+    admins = AccessSettings(place_admins={"bulletin:board": ("bulletin:bob",)})
+    roles = RolesSettings.model_validate({"places": {"bulletin:board:general": {}}})
+
+    assert admins.admins_at(room) == {"bulletin:bob"}
+    assert place_named("bulletin:board:general") == room
+    assert account_in("bulletin:alice") == Identity("bulletin", "", "alice")
+    assert account_in("bulletin:board:alice") is None
+    assert is_private(direct)
+    assert not is_private(room)
+    assert {*roles.places} < {*names_of(room)}
+    assert is_channel("bulletin:board:general")
+    assert names_of(direct) == ["direct"]
+    assert where_text(Place("bulletin", "board")) == "this board"
 
 
 async def test_a_message_is_received_once_and_a_command_answered() -> None:

@@ -17,6 +17,12 @@ class BulletinSettings(PlatformSettings):
     guide: ClassVar[str] = "docs/platforms.md"
     account: ClassVar[str] = "[a-z]{1,32}"
     account_form: ClassVar[str] = "write `bulletin:` and the name of the account"
+    server: ClassVar[str] = "[a-z]{1,32}"
+    server_name: ClassVar[str] = "board"
+    server_form: ClassVar[str] = "`bulletin:` and the name of the board"
+    channel: ClassVar[str] = "[a-z]{1,32}"
+    channel_form: ClassVar[str] = "`bulletin:` and the names of board and channel"
+    direct: ClassVar[str | None] = ""
 
     name: str = Field("", description="The name of the bot there.")
     users: tuple[str, ...] = Field((), description="People whom the bot answers; none: everyone.")
