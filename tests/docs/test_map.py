@@ -27,6 +27,28 @@ def test_a_method_on_the_map_is_in_its_file(kind: str, method: str, path: str) -
     assert re.search(rf"def {method}\(", text)
 
 
+@pytest.mark.parametrize(
+    ("path", "heading"),
+    [("docs/platforms.md", "For full equality"), ("docs/models.md", "Add a provider")],
+)
+def test_a_place_for_a_new_adapter_is_in_its_file(path: str, heading: str) -> None:
+    section = Page(path).text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    cells = [row.strip("|").split("|")[-1] for row in section.splitlines() if row.startswith("| ")]
+    seen = 0
+    for cell in cells:
+        names: list[str] = []
+        for word in re.findall(r"`([^`]+)`", cell):
+            if not (ROOT / word).exists():
+                names.append(word)
+            elif (ROOT / word).is_file():
+                text = (ROOT / word).read_text("utf-8")
+                assert [name for name in names if name.strip("…").split(".")[-1] not in text] == []
+                seen += len(names)
+                names = []
+
+    assert seen >= 5
+
+
 def test_the_way_of_a_message_has_fifteen_stations_at_most() -> None:
     way = MAP.text.partition("### The way of one message")[2].partition("\n## ")[0]
     stations = re.findall(r"^(\d+)\. ", way, re.MULTILINE)
