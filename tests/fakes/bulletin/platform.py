@@ -297,7 +297,7 @@ class BulletinReceiver(MessageReceiver[ReceivedMessage]):
         self, message: ReceivedMessage
     ) -> tuple[ReceivedMessage, AccessRefusal | None]:
         users = self._settings.users
-        refused = users and message.incoming.user.account not in users
+        refused = users is not None and message.incoming.user.account not in users
         return message, AccessRefusal(NOT_YOU) if refused else None
 
     async def _answer(

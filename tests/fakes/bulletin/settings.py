@@ -25,7 +25,9 @@ class BulletinSettings(PlatformSettings):
     direct: ClassVar[str | None] = ""
 
     name: str = Field("", description="The name of the bot there.")
-    users: tuple[str, ...] = Field((), description="People whom the bot answers; none: everyone.")
+    users: tuple[str, ...] | None = Field(
+        None, description="People whom the bot answers; null: everyone, []: nobody."
+    )
 
     @property
     def configured(self) -> bool:
