@@ -1,5 +1,6 @@
 """Exports and deletes what is stored about an account, in a bot or on the console."""
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -16,7 +17,7 @@ from bot.conversations.personal_data import PersonalData
 from bot.conversations.settings import AuditSettings
 from bot.conversations.upkeep import DEAD_AFTER
 from bot.disk import spoken
-from bot.errors import BadRequestError, NotFoundError, OnHoldError
+from bot.errors import BadRequestError, ConfigError, NotFoundError, OnHoldError
 from bot.platforms.base import Outlet
 from bot.platforms.catalog import TERMINAL, is_known
 from bot.run_texts import counted
@@ -29,6 +30,8 @@ from db.database import Database, Transaction
 from db.holds import Hold
 from migrations.run import opened_beside
 from skills import discovery
+
+log = logging.getLogger(__name__)
 
 FILES = "the files of the workspace, and the copies in the folder of exports"
 #: What no deletion reaches, with the reason; the tables of the database are in `user_data`.
@@ -307,10 +310,20 @@ def _data(config: Config, database: Database) -> PersonalData:
 
 
 async def _seal(config: Config, data: PersonalData) -> None:
-    """Seal the audit log unless a bot does: the text of an entry is erased when it is sealed."""
+    """Seal the audit log unless a bot does: the text of an entry is erased when it is sealed.
+
+    A key that did not seal the log before may be one of this machine alone: a bot has another.
+    """
+    if data.at_work():
+        return
     keys = AuditKeys(config.live(AuditSettings), Path(config.skills.data_folder).parent)
-    if keys.exists and not data.at_work():
-        await AuditLog(database=data.database, keys=keys, now=data.now).seal()
+    try:
+        end = await data.database.read(audit_chain.head)
+        if keys.exists and (not end.key_id or end.key_id == keys.current.id):
+            await AuditLog(database=data.database, keys=keys, now=data.now).seal()
+    except (ConfigError, OSError) as error:
+        # The deletion is done, and its report names what is left.
+        log.warning("The audit log could not be sealed: %s", error)
 
 
 def _existing(database: Database | None) -> Database:

@@ -192,13 +192,15 @@ def _unwanted(tree: dict[str, Tree]) -> set[Key]:
     OPENAI_API_KEY set for other programs: it must not stop a bot whose file does not name OpenAI.
     """
     models = interpolation.section_at(tree, ("models",)) or {}
-    asked = f"{models.get('allowed')} {models.get('fallbacks')}"
+    listed = (models.get(key) for key in ("allowed", "fallbacks"))
+    # A name such as `openrouter/openai/gpt` belongs to another provider.
+    asked = {str(it).partition("/")[0] for each in listed if isinstance(each, list) for it in each}
     return {
         ("models", name)
         for name, section in _PROVIDERS.items()
         if not section.main_model
         and models.get("provider") != name
-        and f"{name}/" not in asked
+        and name not in asked
         and not models.get(name)
     }
 

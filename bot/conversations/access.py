@@ -95,7 +95,8 @@ def is_channel(name: str) -> bool:
 
     Such as `slack:T1:C2` and `discord:1234`.
     """
-    platform, *servers, channel = name.split(":")
+    platform, _, rest = name.partition(":")
+    *servers, channel = rest.split(":")
     kind = declared(platform)
     return (
         len(servers) <= 1

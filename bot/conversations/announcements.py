@@ -293,8 +293,8 @@ class Announcements:
         tried_for = now - (item.first_tried_at or now)
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** max(0, item.attempts - 1))
         hopeless = error.permanent or tried_for + wait > GIVE_UP_AFTER
-        asked = timedelta(seconds=error.retry_after_seconds)
-        wait = max(wait, min(asked, LONGEST_ASKED_WAIT))
+        asked = min(error.retry_after_seconds, LONGEST_ASKED_WAIT.total_seconds())
+        wait = max(wait, timedelta(seconds=asked))
         twice_unknown = error.fate_unknown and any(each.maybe_repeated for each in items)
         if hopeless or twice_unknown:
             due: list[str] = []

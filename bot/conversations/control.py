@@ -14,7 +14,7 @@ from bot.conversations.access import (
 )
 from bot.errors import BadRequestError, NotAllowedError
 from bot.events import EventBus, TurnWaiting
-from bot.platforms.catalog import is_known
+from bot.platforms.catalog import declared, is_known
 from bot.subagents.active import ActiveRuns
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller
@@ -92,7 +92,7 @@ class Control:
                 parts = name.strip("`").split(":")
                 if len(parts) != (3 if kind == "channel" else 2) or not all(parts):
                     raise BadRequestError(SCOPES)
-                if parts[0] != here.platform and not is_known(parts[0]):
+                if parts[0] != here.platform and not declared(parts[0]).server:
                     raise BadRequestError(SCOPES)
                 place = Place(*parts)
             case "user" if name:

@@ -362,8 +362,10 @@ class Upkeep:
             if run.worker_id in others:
                 continue
             silent, asked = now - run.updated_at, run.cancel_requested_at
-            if run.id in alone or (run.mode == "sync" and silent > most_sync):
-                error = "The turn that asked for it is over."
+            if asked and run.id in alone:
+                outcome = Outcome(status=RunStatus.CANCELLED)
+            elif run.id in alone or (run.mode == "sync" and silent > most_sync):
+                error = "The work that asked for it is over."
                 outcome = Outcome(status=RunStatus.FAILED, error=error)
             elif silent > LOST_AFTER:
                 outcome = Outcome(status=RunStatus.LOST)

@@ -15,8 +15,9 @@ from bot.config.reloading import LiveConfig
 from bot.conversations.settings import AuditSettings
 from bot.errors import BadRequestError, NotFoundError
 from bot.values import ConversationMode, File, Identity, Place
-from db import conversations, edits, history, holds, user_deletion
+from db import audit_chain, conversations, edits, history, holds, user_deletion
 from db.audit import AuditEntry, record
+from db.audit_chain import AuditKey
 from db.conversations import Attribution
 from db.database import Database, DatabaseSettings, Transaction
 from db.files import put_files
@@ -95,6 +96,24 @@ async def test_an_account_is_deleted_after_a_yes_and_the_audit_log_says_by_whom(
     assert line.erased_at is not None
     with pytest.raises(NotFoundError, match="Nothing is stored about discord:22"):
         await accounts.delete(config, "discord:22", yes=True, name="root")
+
+
+@pytest.mark.parametrize("content", ["", "another key that sealed nothing so far, of a machine"])
+async def test_a_key_that_cannot_be_used_or_is_of_another_machine_hides_no_report(
+    config: Config, database: Database, clock: FakeClock, alice: Identity, content: str
+) -> None:
+    await overhear(database, clock, alice)
+    entry = AuditEntry(actor=BOB.key, action="spawn", created_at=clock())
+    await database.write(record, entry)
+    await database.write(audit_chain.seal, AuditKey(b"the key of the bot, on its own machine"))
+    file = Path(config.skills.data_folder).parent / "audit.key"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+
+    done = await accounts.delete(config, "discord:22", yes=True, name="root")
+
+    assert "Deleted" in done
+    assert accounts.UNSEALED in done
 
 
 @pytest.mark.parametrize("keyed", [True, False])

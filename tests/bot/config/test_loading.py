@@ -165,6 +165,22 @@ def test_a_key_from_the_environment_counts_as_soon_as_its_model_is_asked_for(
     assert loaded(f"models: {{{key}: [openai/gpt]}}", environ).models.openai.api_key is not None
 
 
+@pytest.mark.parametrize("named", ["openrouter/openai/gpt-5", "my-openai/m"])
+def test_a_provider_in_the_name_of_anothers_model_is_not_asked_for(
+    loaded: Load, named: str
+) -> None:
+    server = named.partition("/")[0]
+    file = (
+        f"models: {{servers: {{{server}: {{base_url: 'http://127.0.0.1:9', main_model: m}}}},"
+        f" fallbacks: [{named}]}}"
+    )
+
+    models = loaded(file, {"OPENAI_API_KEY": KEY}).models
+
+    assert models.openai.api_key is None
+    assert models.chosen == server
+
+
 def test_a_key_in_the_file_counts_more_than_the_usual_variable(loaded: Load) -> None:
     config = loaded("models: {anthropic: {api_key: from-the-file}}", {"ANTHROPIC_API_KEY": KEY})
 

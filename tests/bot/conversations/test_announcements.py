@@ -166,14 +166,16 @@ async def test_a_send_of_unknown_fate_is_repeated_once_marked_and_then_given_up(
     assert (await stored.read_item(key)).status == "blocked"
 
 
-@pytest.mark.parametrize(("asked", "wait"), [(90, 90), (40 * 60, 40 * 60), (7_200, 3_600)])
+@pytest.mark.parametrize(
+    ("asked", "wait"), [(90, 90), (40 * 60, 40 * 60), (7_200, 3_600), (1e15, 3_600)]
+)
 async def test_a_platform_that_wants_to_be_left_alone_is_for_so_long(
     said: Announcements,
     stored: Stored,
     outlet: FakeOutlet,
     clock: FakeClock,
     alice: Identity,
-    asked: int,
+    asked: float,
     wait: int,
 ) -> None:
     key = await stored.item(alice)

@@ -186,6 +186,24 @@ async def test_a_run_whose_tool_takes_hours_in_another_process_is_not_lost(
     assert (await stored.read_run(run.id)).status == status
 
 
+async def test_a_delegated_task_that_was_stopped_is_stopped_when_nothing_waits_for_it(
+    database: Database, clock: FakeClock, alice: Identity
+) -> None:
+    stored, duties = Stored(database, clock), upkeep(database, clock, RetentionSettings())
+
+    async def unchanged(_: Run, outcome: Outcome) -> Outcome:
+        return outcome
+
+    duties = replace(duties, active=ActiveRuns(), worker_id="me", stored_outcome=unchanged)
+    task = await stored.run(
+        alice, status="accepted", mode="sync", batch_id="gone", cancel_requested_at=clock()
+    )
+
+    await duties.release()
+
+    assert (await stored.read_run(task.id)).status == "cancelled"
+
+
 @pytest.mark.parametrize("nested", [False, True])
 async def test_a_delegated_task_that_never_began_ends_when_nothing_waits_for_it_any_more(
     database: Database, clock: FakeClock, alice: Identity, nested: bool
@@ -211,7 +229,7 @@ async def test_a_delegated_task_that_never_began_ends_when_nothing_waits_for_it_
     await duties.release()
 
     ended = await stored.read_run(task.id)
-    assert (ended.status, ended.error) == ("failed", "The turn that asked for it is over.")
+    assert (ended.status, ended.error) == ("failed", "The work that asked for it is over.")
     duties.active.leave(parent.id, active)
 
 
