@@ -78,7 +78,10 @@ async def test_a_thread_has_a_quota_for_writes_and_for_attached_files(
         further = await chat.ask("alice", "Here is our plan.", files=[PLAN])
         await chat.reads(further, "I have it.")
 
-        assert names_in(folder) == ["plan.md", "sheep.md"]
+        async def copied() -> bool:
+            return names_in(folder) == ["plan.md", "sheep.md"]
+
+        await eventually(copied, "the files of both threads")
 
 
 async def test_an_attached_file_without_room_is_read_and_its_user_is_told(

@@ -5,6 +5,7 @@ import json
 import re
 import signal
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,22 @@ from bot.conversations.upkeep import POLL_SECONDS
 from bot.values import Json
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.fakes.patience import PATIENCE_SECONDS
-from tests.stories.actor import actor
+from tests.stories.actor import Actor, actor
 from tests.stories.stage import Play, call, is_run
 
 pytestmark = pytest.mark.timeout(150)
 
 SPAWN = "/subagents spawn --label work Work on it"
+
+
+async def first_to(kind: str, one: Actor, two: Actor, **fields: Any) -> tuple[Actor, Actor]:
+    """Wait for an event in one of two processes; return that process, and the other."""
+    waits = {asyncio.ensure_future(each.event(kind, **fields)): each for each in (one, two)}
+    done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for each in pending:
+        each.cancel()
+    found = waits[done.pop()]
+    return (one, two) if found is one else (two, one)
 
 
 async def test_a_dead_workers_run_is_taken_over_and_announced_once(postgres_url: str) -> None:
@@ -31,7 +42,7 @@ async def test_a_dead_workers_run_is_taken_over_and_announced_once(postgres_url:
     ):
         first.say("alice", SPAWN)
         await server.received(2)
-        at_work, other = (first, second) if first.events("tool") else (second, first)
+        at_work, other = await first_to("tool", first, second)
         await at_work.kill()
         told = await other.event("announcement")
 
@@ -53,7 +64,7 @@ async def test_a_worker_that_slept_is_fenced_and_says_nothing_twice(postgres_url
     ):
         first.say("alice", SPAWN)
         await server.received(2)
-        sleeper, other = (first, second) if first.events("tool") else (second, first)
+        sleeper, other = await first_to("tool", first, second)
         sleeper.signal(signal.SIGSTOP)
         await other.event("announcement")
         sleeper.signal(signal.SIGCONT)
@@ -72,11 +83,11 @@ async def test_a_run_is_stopped_from_another_process(postgres_url: str) -> None:
     ):
         first.say("alice", SPAWN)
         await server.received(2)
-        other = second if first.events("tool") else first
+        at_work, other = await first_to("tool", first, second)
         other.say("alice", "/subagents stop work")
         async with asyncio.timeout(PATIENCE_SECONDS):
             await server.disconnected.wait()
-        told = await (first if other is second else second).event("announcement")
+        told = await at_work.event("announcement")
 
     assert "Sub-agent stopped" in told["title"]
     # How soon, is said by how often it is looked for: a figure of a busy machine tells nothing.
@@ -96,10 +107,9 @@ async def test_a_message_reaches_a_run_in_another_process(postgres_url: str) -> 
     ):
         first.say("alice", SPAWN)
         await server.received(2)
-        at_work = first if first.events("tool") else second
-        other = second if at_work is first else first
+        at_work, other = await first_to("tool", first, second)
         other.say("alice", "/subagents send work Look up")
-        await other.event("answer")
+        await other.until(lambda line: "Queued" in str(line.get("text")))
         await at_work.event("announcement")
 
     assert "Look up" in json.dumps(server.requests[-1].body["messages"])
@@ -147,18 +157,12 @@ async def test_the_same_event_in_two_processes_at_once_is_one_turn(postgres_url:
     ):
         for bot in (first, second):
             bot.say("alice", "Hello?", event_id="E1")
-        first_reply = asyncio.ensure_future(first.event("reply"))
-        second_reply = asyncio.ensure_future(second.event("reply"))
-        done, pending = await asyncio.wait(
-            {first_reply, second_reply}, return_when=asyncio.FIRST_COMPLETED
-        )
-        for waiting in pending:
-            waiting.cancel()
+        await first_to("reply", first, second)
         for bot in (first, second):
             bot.say("alice", "/subagents list")
             await bot.event("answer")
 
-    assert len(done) == 1
+    assert len(first.events("reply")) + len(second.events("reply")) == 1
     assert len(server.requests) == 1
 
 
@@ -177,12 +181,11 @@ async def test_a_kill_in_one_process_stops_the_work_of_another_and_pauses_both(
     ):
         first.say("alice", SPAWN)
         await server.received(2)
-        both = (first, second)
-        at_work, other = both if first.events("tool") else both[::-1]
+        at_work, other = await first_to("tool", first, second)
         at_work.say("alice", "Talk!")
         await server.received(3)
         other.say("root", "/retinue kill all yes")
-        killed = await other.event("answer")
+        killed = await other.until(lambda line: "Stopped" in str(line.get("text")))
         stopped = await at_work.event("reply")
         result = await at_work.event("announcement")
         at_work.say("alice", "And now?")
@@ -190,10 +193,7 @@ async def test_a_kill_in_one_process_stops_the_work_of_another_and_pauses_both(
         asked = len(server.requests)
         at_work.say("root", "/retinue resume all")
         # Either process may be the first to begin what has waited.
-        answers = [asyncio.ensure_future(each.event("reply", text="Here I am.")) for each in both]
-        _, pending = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
-        for each in pending:
-            each.cancel()
+        await first_to("reply", first, second, text="Here I am.")
 
     assert "Stopped 1 run and 1 answer of 1 user" in killed["text"]
     assert "(stopped)" in stopped["text"]
