@@ -67,7 +67,7 @@ def personal_copies(
         active: The runs and turns at work in this process.
         now: The clock.
     """
-    saved = SavedCopies(Path(config().skills.data_folder).parent / "exports")
+    saved = SavedCopies(config().data_folder / "exports")
     stores = [*(module.personal(config) for module in discovery.imported("personal")), saved]
     data = PersonalData(
         database=database,
@@ -316,7 +316,7 @@ async def _seal(config: Config, data: PersonalData) -> None:
     """
     if data.at_work():
         return
-    keys = AuditKeys(config.live(AuditSettings), Path(config.skills.data_folder).parent)
+    keys = AuditKeys(config.live(AuditSettings), config.data_folder)
     try:
         end = await data.database.read(audit_chain.head)
         if keys.exists and (not end.key_id or end.key_id == keys.current.id):

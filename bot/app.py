@@ -172,7 +172,7 @@ async def open_bot(
         records = Records(database, now)
         audit_log = AuditLog(
             database=database,
-            keys=AuditKeys(current.live(AuditSettings), Path(start.skills.data_folder).parent),
+            keys=AuditKeys(current.live(AuditSettings), start.data_folder),
             now=now,
             tell=admin_notices.announce,
         )

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from bot.accounts import account_of
 from bot.config.model import Config
@@ -68,5 +67,5 @@ async def _opened(config: Config) -> AsyncIterator[AuditLog]:
     async with opened_beside(config.database) as database:
         if database is None:
             raise NotFoundError("There is no database yet: python -m bot migrate makes it.")
-        keys = AuditKeys(config.live(AuditSettings), Path(config.skills.data_folder).parent)
+        keys = AuditKeys(config.live(AuditSettings), config.data_folder)
         yield AuditLog(database=database, keys=keys, now=utc_now)

@@ -134,7 +134,7 @@ def _write(config: Config, file: Path, manifest: Json) -> Contents:
                 if root.is_dir():
                     added = _add_folder(archive, PurePosixPath(FILES, name), root, opener)
                     files, skipped = files + added.files, skipped + added.skipped
-            above = Path(config.skills.data_folder).parent
+            above = config.data_folder
             for key in KEYS:
                 if (above / key).exists():
                     _add_bytes(archive, key, (above / key).read_bytes())
@@ -214,7 +214,7 @@ def _add_bytes(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def _read(config: Config, file: Path) -> Contents:
-    above = Path(config.skills.data_folder).parent
+    above = config.data_folder
     places = [*folders_of(config).values(), *(above / key for key in KEYS)]
     if config.database.is_sqlite:
         places.append(Path(make_url(config.database.url).database or ""))
@@ -273,7 +273,7 @@ def _extract(config: Config, file: Path, folder: Path) -> Contents:
 
 def _write_members(config: Config, archive: tarfile.TarFile, folder: Path) -> Contents:
     folders, files = folders_of(config), 0
-    above = Path(config.skills.data_folder).parent
+    above = config.data_folder
     for entry in archive.getmembers()[1:]:  # after the manifest
         parts = PurePosixPath(entry.name).parts
         if ".." in parts or entry.name.startswith("/") or not (entry.isreg() or entry.isdir()):

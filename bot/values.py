@@ -287,6 +287,9 @@ class RunStatus(StrEnum):
         return self.final and self is not RunStatus.COMPLETED
 
 
+#: The status of turns that are not over.
+OPEN_TURN = ("queued", "running")
+
 UNFINISHED = frozenset(
     {
         RunStatus.QUEUED,

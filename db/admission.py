@@ -22,6 +22,7 @@ from sqlalchemy import (
 
 from bot.values import (
     HOLDING_A_SLOT,
+    OPEN_TURN,
     UNFINISHED,
     WAITING,
     Json,
@@ -275,11 +276,12 @@ async def admitted_sync(tx: Transaction) -> list[Run]:
 
 async def without_caller(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
     """Return those of these delegated tasks whose turn, or the run that started them, is over."""
+    if not run_ids:
+        return set()
     parents = runs.alias()
-    turn = exists().where(turns.c.id == runs.c.batch_id, turns.c.status.in_(("queued", "running")))
+    turn = exists().where(turns.c.id == runs.c.batch_id, turns.c.status.in_(OPEN_TURN))
     parent = exists().where(
         parents.c.id == runs.c.parent_run_id, one_of(parents.c.status, UNFINISHED)
     )
     alone = case((runs.c.parent_run_id.is_(None), ~turn), else_=~parent)
-    query = select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.mode == "sync", alone)
-    return set(await tx.scalars(query))
+    return set(await tx.scalars(select(runs.c.id).where(runs.c.id.in_(run_ids), alone)))

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, bindparam, exists, func, literal_column, select, update
 
-from bot.values import UNFINISHED, Json, RunStatus
+from bot.values import OPEN_TURN, UNFINISHED, Json, RunStatus
 from db.database import Transaction
 from db.outbox import OutboxEntry
 from db.rows import PLACE, RowMapper, change, count_rows, is_at, one_of
@@ -195,7 +195,7 @@ async def plan(tx: Transaction, batch_id: str, now: datetime, *, together: bool)
         return []
     # The row of the turn is locked, so that its end plans after this transaction.
     this = select(turns.c.status).where(turns.c.id == batch_id).with_for_update(read=True)
-    speaks = await tx.scalar(this) in {"queued", "running"}
+    speaks = await tx.scalar(this) in OPEN_TURN
     of_batch = (outbox.c.batch_id == batch_id, outbox.c.batch_id != _NONE)
     rows = (await tx.execute(select(*_PLANNED).where(*of_batch))).all()
     waiting = [row for row in rows if row.status == "pending" and not row.attempts]

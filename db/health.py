@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Table, func, select, text
 
-from bot.values import RunStatus
+from bot.values import OPEN_TURN, RunStatus
 from db import workers as worker_queries
 from db.database import Transaction
 from db.rows import RowMapper
@@ -57,7 +57,7 @@ class Counts:
 
 async def counts(tx: Transaction, since: datetime) -> Counts:
     """Return the numbers of now, and of runs that ended since a time."""
-    answering = await _by_status(tx, turns, turns.c.status.in_(("queued", "running")))
+    answering = await _by_status(tx, turns, turns.c.status.in_(OPEN_TURN))
     recent = subagent_runs.c.completed_at.is_(None) | (subagent_runs.c.completed_at > since)
     by_status = await _by_status(tx, subagent_runs, recent)
     undelivered = outbox.c.status.in_(("blocked", "pending", "sending", "waiting"))

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Column, ColumnElement, Table, and_, exists, or_, select
 
-from bot.values import UNFINISHED
+from bot.values import OPEN_TURN, UNFINISHED
 from db import holds, tables
 from db.database import Transaction
 from db.rows import change, remove
@@ -98,7 +98,7 @@ async def forget(tx: Transaction, rule: Rule, moment: datetime) -> bool:
         # Unfinished turns and runs resume from their steps.
         unfinished = subagent_runs.c.status.in_(UNFINISHED)
         runs = await tx.scalars(select(subagent_runs.c.id).where(unfinished))
-        going = tables.turns.c.status.in_(("queued", "running"))
+        going = tables.turns.c.status.in_(OPEN_TURN)
         at_work = [*runs, *await tx.scalars(select(tables.turns.c.id).where(going))]
         batch = batch.where(rule.table.c.work_id.not_in(at_work))
     rows = (await tx.execute(batch.with_for_update(skip_locked=True))).all()

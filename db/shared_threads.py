@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import func, select
 
-from bot.values import UNFINISHED, Identity, Place
+from bot.values import OPEN_TURN, UNFINISHED, Identity, Place
 from db.database import Transaction
 from db.rows import is_at
 from db.schema.base import ROUTE
@@ -51,7 +51,7 @@ async def live_places(tx: Transaction, since: datetime) -> list[Place]:
     # Each part reads an index of the other table, not all conversations.
     parts = (
         select(messages.c.conversation_id).where(messages.c.created_at >= since),
-        select(turns.c.conversation_id).where(turns.c.status.in_(("queued", "running"))),
+        select(turns.c.conversation_id).where(turns.c.status.in_(OPEN_TURN)),
         select(subagent_runs.c.conversation_id).where(subagent_runs.c.status.in_(UNFINISHED)),
     )
     live: set[tuple[str, ...]] = set()

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Table, bindparam, cast, delete, exists, fu
 from sqlalchemy import String as SqlString
 from sqlalchemy import literal_column as written
 
-from bot.values import UNFINISHED, RunStatus
+from bot.values import OPEN_TURN, UNFINISHED, RunStatus
 from db import audit
 from db.database import Transaction
 from db.rows import PLACE, change, count_rows, has_row, insert_new, remove
@@ -110,7 +110,7 @@ def parts(owner: Owner, counted_since: datetime, now: datetime) -> Iterator[Part
     for condition in (personal, messages.c.run_id.in_(runs_of(owner))):
         yield partial(_remove_some, table=messages, condition=condition)
     yield partial(_empty_messages, owner=owner)
-    ended = turns.c.status.not_in(("queued", "running"))
+    ended = turns.c.status.not_in(OPEN_TURN)
     condition = (turns.c.user_id == owner.key) & ended
     yield partial(_remove_some, table=turns, condition=condition)
     over = (subagent_runs.c.user_id == owner.key) & subagent_runs.c.status.not_in(UNFINISHED)

@@ -129,6 +129,11 @@ class CoreConfig(Settings):
             "it, in the module `settings` of the skill."
         )
 
+    @property
+    def data_folder(self) -> Path:
+        """The folder of the bot's own files, in which the skills have theirs."""
+        return Path(self.skills.data_folder).parent
+
     def live(self, kind: type[Section]) -> Live[Section]:
         """Return a function that returns the section of this class."""
         return lambda: self.section(kind)

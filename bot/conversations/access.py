@@ -120,7 +120,7 @@ def account_in(typed: str) -> Identity | None:
     wanted = 2 if declared(platform).accounts_of_workspaces else 1
     if len(parts) != wanted or not all(parts):
         return None
-    return Identity(platform, account_workspace(platform, parts[0]), parts[-1])
+    return Identity(platform, "".join(parts[:-1]), parts[-1])
 
 
 def place_named(typed: str) -> Place:

@@ -355,7 +355,8 @@ class Upkeep:
                 *await runs.admitted(tx, before=before),
                 *await admission.admitted_sync(tx),
             ]
-            alone = await admission.without_caller(tx, [run.id for run in left])
+            delegated = [run.id for run in left if run.mode == "sync"]
+            alone = await admission.without_caller(tx, delegated)
             others = {*await self._alive(tx)} - {self.worker_id}
         most_sync = timedelta(seconds=self.settings().sync_timeout_seconds + 300)
         for run in left:

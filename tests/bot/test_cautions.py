@@ -77,7 +77,7 @@ def test_a_group_of_another_server_makes_nobody_an_admin(
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("nonsense", "begin with `discord:`, `slack:`"),
+        ("nonsense", "begin with `discord:`, `slack:` or `terminal:`"),
         ("discrod:123456789012345678", "begin with `discord:`"),
         ("discord:alice", "the number that Copy User ID gives"),
         ("slack:U0123456", "like `slack:T0123:U0123`"),

@@ -67,6 +67,8 @@ def test_the_page_names_every_method_that_a_platform_adds(base: type) -> None:
 
 @pytest.mark.parametrize("kind", [*PLATFORMS, BulletinSettings])
 def test_a_platform_declares_itself_in_its_settings(kind: type[BulletinSettings]) -> None:
+    for name in ("section", "title", "about", "needs", "guide", "account", "account_form"):
+        assert isinstance(getattr(kind, name), str)
     for name in (*set(PlatformSettings.__annotations__) - {"at_start"}, "configured"):
         assert hasattr(kind, name)
         assert f"`{name}`" in PAGE

@@ -165,16 +165,21 @@ def test_no_wait_for_the_database_is_longer_than_the_time_to_recover() -> None:
     assert {name: wait for name, wait in waits.items() if wait >= recovery} == {}
 
 
-@pytest.mark.parametrize(("mode", "over"), [("async", "lost"), ("sync", "failed")])
-async def test_a_run_whose_tool_takes_hours_in_another_process_is_not_lost(
-    database: Database, clock: FakeClock, alice: Identity, mode: str, over: str
-) -> None:
-    stored, duties = Stored(database, clock), upkeep(database, clock, RetentionSettings())
+def releasing(database: Database, clock: FakeClock) -> Upkeep:
+    """Return duties that release runs with the outcome that they find."""
 
     async def unchanged(_: Run, outcome: Outcome) -> Outcome:
         return outcome
 
-    duties = replace(duties, active=ActiveRuns(), worker_id="me", stored_outcome=unchanged)
+    duties = upkeep(database, clock, RetentionSettings())
+    return replace(duties, active=ActiveRuns(), worker_id="me", stored_outcome=unchanged)
+
+
+@pytest.mark.parametrize(("mode", "over"), [("async", "lost"), ("sync", "failed")])
+async def test_a_run_whose_tool_takes_hours_in_another_process_is_not_lost(
+    database: Database, clock: FakeClock, alice: Identity, mode: str, over: str
+) -> None:
+    stored, duties = Stored(database, clock), releasing(database, clock)
     run = await stored.run(alice, status="running", worker_id="other", attempt=1, mode=mode)
     await database.write(workers.start, "other", ["discord"])
     clock.advance(5 * 3600)
@@ -189,12 +194,7 @@ async def test_a_run_whose_tool_takes_hours_in_another_process_is_not_lost(
 async def test_a_delegated_task_that_was_stopped_is_stopped_when_nothing_waits_for_it(
     database: Database, clock: FakeClock, alice: Identity
 ) -> None:
-    stored, duties = Stored(database, clock), upkeep(database, clock, RetentionSettings())
-
-    async def unchanged(_: Run, outcome: Outcome) -> Outcome:
-        return outcome
-
-    duties = replace(duties, active=ActiveRuns(), worker_id="me", stored_outcome=unchanged)
+    stored, duties = Stored(database, clock), releasing(database, clock)
     task = await stored.run(
         alice, status="accepted", mode="sync", batch_id="gone", cancel_requested_at=clock()
     )
@@ -208,12 +208,7 @@ async def test_a_delegated_task_that_was_stopped_is_stopped_when_nothing_waits_f
 async def test_a_delegated_task_that_never_began_ends_when_nothing_waits_for_it_any_more(
     database: Database, clock: FakeClock, alice: Identity, nested: bool
 ) -> None:
-    stored, duties = Stored(database, clock), upkeep(database, clock, RetentionSettings())
-
-    async def unchanged(_: Run, outcome: Outcome) -> Outcome:
-        return outcome
-
-    duties = replace(duties, active=ActiveRuns(), worker_id="me", stored_outcome=unchanged)
+    stored, duties = Stored(database, clock), releasing(database, clock)
     turn = await stored.turn(alice, await stored.conversation(alice))
     parent = await stored.run(alice, status="running", worker_id="me")
     caller = {"parent_run_id": parent.id} if nested else {}

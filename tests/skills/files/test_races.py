@@ -87,8 +87,7 @@ def checked_then_opened(top: Path, path: str) -> Path:
 
 
 def until_it_leaks(attempt: Callable[[], bool]) -> bool:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < end:
+    for _ in rounds(0, lambda: False):
         with suppress(OSError, ToolError):
             if attempt():
                 return True
