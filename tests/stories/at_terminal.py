@@ -59,9 +59,11 @@ async def at_terminal(
 ) -> AsyncIterator[Desk]:
     """Start the bot, and let somebody sit down at its terminal, as `chat` does."""
     screen = FakeScreen()
+    here: list[Identity] = []
     announcements: list[Announcements] = []
 
     async def on_present(user: Identity) -> None:
+        here[:] = [user]
         for each in announcements:
             await each.deliver_waiting(user)
 
@@ -72,7 +74,13 @@ async def at_terminal(
                 model_name="a model", on_present=on_present, name=name, interactive=True
             )
             outlets = {terminal.platform: terminal.outlet}
-            opening = open_watched(config, outlets, file=file, further_skills=further_skills)
+            opening = open_watched(
+                config,
+                outlets,
+                file=file,
+                present=lambda: here[0] if here else None,
+                further_skills=further_skills,
+            )
             async with opening as bot:
                 announcements.append(bot.announcements)
                 async with running(terminal.run(bot.orchestrator, ended=bot.finished)):

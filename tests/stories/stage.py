@@ -289,6 +289,7 @@ async def stage(
     outlet: FakeOutlet | None = None,
     further_skills: Sequence[Skill] = (),
     script: Callable[[Json], Reply] | None = None,
+    present: Callable[[], Identity | None] = lambda: None,
     **sections: Any,
 ) -> AsyncIterator[Stage]:
     """Open the whole bot with a scripted model; `sections` go into its configuration."""
@@ -297,5 +298,6 @@ async def stage(
     async with FakeAnthropic(script or play) as server:
         config = config_for(database_url, server.url, **sections)
         skills = [gate.skill, *further_skills]
-        async with open_bot(config, {PLATFORM: outlet}, further_skills=skills) as bot:
+        outlets = {PLATFORM: outlet}
+        async with open_bot(config, outlets, present=present, further_skills=skills) as bot:
             yield Stage(bot, outlet, server, play, gate)

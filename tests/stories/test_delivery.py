@@ -1,7 +1,7 @@
 """Announcements reach their user once, whatever the platform does."""
 
 from bot.errors import DeliveryError
-from bot.values import RunStatus
+from bot.values import Identity, RunStatus
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.outlet import FakeOutlet
 from tests.stories.stage import ALICE, PLATFORM, Play, call, stage
@@ -24,6 +24,27 @@ async def test_a_result_for_someone_who_is_away_waits_for_the_next_chat(database
 
         assert [told.text for told in outlet.announcements] == ["Finished."]
         assert outlet.announcements[0].maybe_repeated is False
+
+
+async def test_who_comes_while_a_send_fails_for_their_absence_gets_it_with_the_next_sweep(
+    database_url: str,
+) -> None:
+    outlet = FakeOutlet(PLATFORM)
+    here: list[Identity] = []
+    async with stage(
+        database_url, a_run(), outlet=outlet, present=lambda: here[0] if here else None
+    ) as it:
+        outlet.absent.add(ALICE)
+        await it.command(ALICE, "/subagents spawn Work")
+        run = await it.ended("Work", RunStatus.COMPLETED)
+        await it.reaches(run.id, "waiting")
+        # Alice came before that was stored: what waited was delivered without it.
+        outlet.absent.clear()
+        here.append(ALICE)
+        await it.bot.upkeep.sweep()
+        told = await outlet.announced(run.id)
+
+        assert told.text == "Finished."
 
 
 async def test_a_send_that_failed_is_tried_again_under_the_same_key(database_url: str) -> None:
