@@ -63,7 +63,7 @@ class ModelSettings(Settings):
     provider: str = "auto"
     """The provider that answers: anthropic, openai (or a server that speaks like it), bedrock,
     vertex, a name of `servers`, offline (a demo without a model), or auto: the first of these that
-    is set up.
+    is set up with a main model.
     """
 
     anthropic: AnthropicSettings = AnthropicSettings()
@@ -152,10 +152,17 @@ class ModelSettings(Settings):
 
     @property
     def chosen(self) -> str:
-        """The default provider: the configured one, or for `auto` the first that is set up."""
+        """The default provider: the configured one, or for `auto` the first that is set up.
+
+        One without a main model, which may be there for the models of `fallbacks`, comes after the
+        others, and the demo last.
+        """
         if self.provider != "auto":
             return self.provider
-        return next(name for name, section in self.providers.items() if section.configured)
+        providers = self.providers
+        set_up = [name for name, section in providers.items() if section.configured]
+        named = (name for name in set_up if name != OFFLINE and providers[name].main_model)
+        return next(named, set_up[0])
 
     @property
     def main(self) -> ModelChoice:
@@ -256,7 +263,7 @@ class ModelSettings(Settings):
         if self.provider != "auto":
             lines.append(f"why: `models.provider` says {self.provider}")
         elif self.chosen != OFFLINE:
-            lines.append("why: it is the first that is set up")
+            lines.append("why: it is the first that is set up with a main model")
         else:
             lines.append("why: no ANTHROPIC_API_KEY, and no other provider is set up")
         abilities = {each: self.abilities.of(each.provider, each.model) for each in self.asked}

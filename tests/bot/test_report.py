@@ -33,7 +33,7 @@ def test_the_model_is_named_with_the_reason_why_it_answers() -> None:
     told = report(automatic, None, {})
 
     assert "main agent: anthropic/claude-x" in told
-    assert "why: it is the first that is set up" in told
+    assert "why: it is the first that is set up with a main model" in told
     assert "why: `models.provider` says offline" in report(wanted, None, {})
     assert "why: no ANTHROPIC_API_KEY" in report(Config(), None, {})
 

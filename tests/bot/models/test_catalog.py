@@ -42,6 +42,16 @@ async def models() -> AsyncIterator[Models]:
         ({**CLAUDE, **OLLAMA}, str(MAIN), str(RUNS)),
         ({**CLAUDE, **OLLAMA, "provider": "openai"}, "openai/meta/llama", "openai/meta/llama"),
         ({**CLAUDE, "provider": "offline"}, "offline/offline-demo", "offline/offline-demo"),
+        (
+            # The key of OpenAI is there for a fallback.
+            {
+                "openai": {"api_key": "sk-x"},
+                "servers": {"shop": {"preset": "ollama", "main_model": "qwen3"}},
+                "fallbacks": ["openai/gpt-6-luna"],
+            },
+            "shop/qwen3",
+            "shop/qwen3",
+        ),
         ({"anthropic": {"api_key": " "}}, "offline/offline-demo", "offline/offline-demo"),
     ],
 )
@@ -180,7 +190,7 @@ def test_the_models_describe_themselves_to_an_admin() -> None:
         f"main agent: {MAIN}",
         f"runs: {RUNS}",
         "runs may also ask for: openai/meta/llama, anthropic/claude-opus-5-5",
-        "why: it is the first that is set up",
+        "why: it is the first that is set up with a main model",
         "not in the catalogue, and taken to call tools: openai/meta/llama (`models.capabilities` "
         "says what they can do)",
         "prices: genai-prices 0.2.3, pinned on 2026-11-27",
