@@ -35,8 +35,9 @@ class Counter:
         self.duties += task is not None and task.get_name().startswith("upkeep")
 
     def count_begin(self, connection: Connection) -> None:
-        """Count the begin of a transaction of the bot."""
-        if connection.dialect.is_async:
+        """Count the begin of a transaction of the bot; in autocommit none is sent."""
+        level = connection.get_execution_options().get("isolation_level")
+        if connection.dialect.is_async and level != "AUTOCOMMIT":
             self.count()
 
     def each(self, count: int) -> str:

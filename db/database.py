@@ -266,18 +266,22 @@ class Database:
         if self._log is not None:
             await self._log.checkpoint()
 
-    @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[Transaction]:
+    def snapshot(self) -> AbstractAsyncContextManager[Transaction]:
         """Read one consistent state, without ever blocking a writer.
 
         Raises:
             DatabaseUnreachableError: The database is unreachable.
         """
+        return self._reading("REPEATABLE READ")
+
+    @asynccontextmanager
+    async def _reading(self, isolation_level: str) -> AsyncIterator[Transaction]:
+        """Open a connection for reading; on PostgreSQL with this isolation level."""
         reader = self._reader.connect() if self.is_sqlite else self._queued(self._reader.connect)
         async with self._connected(reader, reads=True) as connection:
             if not self.is_sqlite:
                 await connection.execution_options(
-                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                    isolation_level=isolation_level, postgresql_readonly=True
                 )
             yield connection
 
@@ -290,6 +294,20 @@ class Database:
     ) -> Result:
         """Return the result of a query that is alone in its `snapshot`."""
         async with self.snapshot() as tx:
+            return await query(tx, *args, **named)
+
+    async def read_statement(
+        self,
+        query: Callable[Concatenate[Transaction, P], Awaitable[Result]],
+        /,
+        *args: P.args,
+        **named: P.kwargs,
+    ) -> Result:
+        """Return the result of a query that is one statement.
+
+        It needs no transaction, whose begin and end are two round trips to PostgreSQL.
+        """
+        async with self._reading("AUTOCOMMIT") as tx:
             return await query(tx, *args, **named)
 
     async def write(

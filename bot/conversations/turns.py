@@ -308,7 +308,7 @@ class Turns:
         else:
             # The reply is sent first: if the process dies in between, the next attempt finds all
             # steps stored, asks no model, and sends the reply again under the same message.
-            find = partial(self.database.read, pauses.of, turn.user.key, turn.place)
+            find = partial(self.database.read_statement, pauses.of, turn.user.key, turn.place)
             paused = await patiently(find)
             # The line about a pause is not part of the conversation.
             told = f"{text}\n\n{pause_line(paused)}" if paused and text else text

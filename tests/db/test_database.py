@@ -129,6 +129,21 @@ async def test_a_snapshot_cannot_write_and_leaves_a_connection_that_can(
             assert await tx.scalar(select(func.count()).select_from(users)) == 2
 
 
+async def test_one_statement_is_read_without_a_transaction_and_what_follows_has_one(
+    postgres_url: str,
+) -> None:
+    async def times(tx: Transaction) -> list[datetime]:
+        # In PostgreSQL this is the time at which the transaction began.
+        return [(await tx.execute(text("SELECT now()"))).scalar_one() for _ in range(2)]
+
+    async with Database.open(DatabaseSettings(url=postgres_url, pool_size=1)) as database:
+        alone = await database.read_statement(times)
+        together = await database.read(times)
+
+    assert alone[0] < alone[1]
+    assert together[0] == together[1]
+
+
 async def write_in_a_snapshot(database: Database) -> None:
     async with database.snapshot() as tx:
         await add(tx, "lost")
