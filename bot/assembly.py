@@ -165,6 +165,7 @@ def runner_of(base: Foundation, endings: Endings, cards: Cards) -> Runner:
             outlets=base.outlets,
             endings=endings,
             events=base.events,
+            tasks=base.tasks,
             settings=base.config.live(SubagentSettings),
             now=base.now,
         ),

@@ -314,6 +314,8 @@ class Turns:
             told = f"{text}\n\n{pause_line(paused)}" if paused and text else text
             # A limit that leaves no word of an answer is a failure for the user as well.
             delivery = await reply.finish(told, failed=status == "failed" or not said)
+            if result is not None:
+                self.outages.notified(turn.conversation_id, reply.away)
             self.notices.answered(turn.place)
         refused = result is not None and result.refused
         due, waits = await patiently(
@@ -326,8 +328,6 @@ class Turns:
         if waits:
             waiting = TurnWaiting(conversation_id=turn.conversation_id, platform=platform)
             self.events.publish(waiting)
-        if result is not None:
-            self.outages.notified(turn.conversation_id, reply.away)
 
     async def _end(
         self,

@@ -13,6 +13,7 @@ from bot.subagents.active import ActiveRun
 from bot.subagents.endings import Endings
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.settling import confirmation_of
+from bot.tasks import Tasks
 from bot.values import Clock, Identity, Live, RunStatus
 from db import run_questions, runs
 from db.database import Database, is_connection_trouble
@@ -26,6 +27,8 @@ POLL_SECONDS = 1.0
 #: Polls per heartbeat.
 POLLS_PER_HEARTBEAT = 30
 ASK_SECONDS = 60.0
+#: The time that an attempt which is cancelled has for a question that is being posted.
+POSTED_SECONDS = 1.0
 
 NOT_ASKED = "The question could not be shown: something went wrong on our side."
 LOST = "the run has ended, or another process has it"
@@ -49,6 +52,7 @@ class AnswerWaiter:
     outlets: Mapping[str, Outlet] = field(kw_only=True)
     endings: Endings = field(kw_only=True)
     events: EventBus = field(kw_only=True)
+    tasks: Tasks = field(kw_only=True)
     settings: Live[SubagentSettings] = field(kw_only=True)
     now: Clock = field(kw_only=True)
     _asking: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
@@ -80,6 +84,19 @@ class AnswerWaiter:
         return asked
 
     async def _show(self, question: RunQuestion) -> bool:
+        """Show the question as `_post` does; a cancelled attempt lets that end for a moment.
+
+        Without the stored id of a message that is there, the next attempt would post another one.
+        """
+        posting = self.tasks.start(self._post(question), name=f"show question {question.id}")
+        try:
+            return await asyncio.shield(posting)
+        except asyncio.CancelledError:
+            await asyncio.wait([posting], timeout=POSTED_SECONDS)
+            posting.cancel()
+            raise
+
+    async def _post(self, question: RunQuestion) -> bool:
         """Show the question in the place of the run; if it was not shown, store a no as the answer.
 
         A question that may be visible stays open, since its owner may answer it.

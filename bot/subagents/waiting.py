@@ -57,7 +57,8 @@ class RunWaits:
 
         Args:
             handles: The runs, as the caller names them; none for all of the caller's that have not
-                ended.
+                ended. If all have, those that the caller's turn began: a quick one may end before
+                the turn waits for it.
             caller: The caller, whose access limits the runs.
             everything: Whether to wait for all of the runs.
             seconds: The longest wait.
@@ -66,8 +67,12 @@ class RunWaits:
             NotFoundError: A run does not exist, or belongs to another user.
             AmbiguousError: A handle fits several runs.
         """
-        named = [await self.records.find(each, caller, action="info") for each in handles]
-        waited = named if handles else (await self.records.list(caller))[0]
+        if handles:
+            waited = [await self.records.find(each, caller, action="info") for each in handles]
+        else:
+            active, ended = await self.records.list(caller)
+            mine = (run for run in ended if run.mode == "async" and run.batch_id == caller.batch_id)
+            waited = active or [*mine]
         ids = list(dict.fromkeys(run.id for run in waited))
         woken = asyncio.Event()
 

@@ -63,6 +63,7 @@ class Asked:
             outlets=outlets,
             endings=self.office.endings,
             events=events,
+            tasks=tasks,
             settings=SubagentSettings(max_questions_per_run=MOST_QUESTIONS),
             now=clock,
         )

@@ -111,6 +111,8 @@ async def test_the_files_of_a_thread_are_deleted_some_time_after_its_last_messag
         async with chat.bot(play, workspaces=workspaces):
             talk = await chat.ask("alice", "Write it down.")
             await chat.reads(talk, "Done.")
+            # The files are kept for a time after the last message, which this is.
+            await chat.stored("Done.")
         assert names_in(folder) == ["plan.md"]
 
         short = RetentionSettings(files_days=1e-7)

@@ -56,7 +56,7 @@ async def test_a_user_signs_in_privately_and_the_service_is_called_with_the_user
     ):
         assert "You are signed in to mail." in await signed_in(chat, fake, "alice")
         tools = chat.running.registry
-        await chat.until(lambda: tools.has("mcp__mail__whoami"), "the tool")
+        await chat.until(lambda: tools.find("mcp__mail__whoami"), "the tool")
         talk = await chat.ask("alice", "Whose mail is it?")
         await chat.reads(talk, "It is Alice's.")
         await chat.ask_privately("bob", "Whose mail is it?")

@@ -413,6 +413,7 @@ async def test_a_new_conversation_is_told_to_the_thread_and_can_be_undone(
         await chat.reads(talk, "ob began a new conversation.")
         await chat.write("bob", talk, "What is the hen called?", mention=True)
         await chat.reads(talk, "Who?")
+        await chat.stored("Who?")
         assert people_in(play.asked[1]) == [("u1", "What is the hen called?")]
 
         await chat.write("alice", talk, "/new undo", mention=True)

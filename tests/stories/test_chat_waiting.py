@@ -19,6 +19,7 @@ async def test_a_turn_goes_on_with_the_result_of_a_run_that_it_waited_for(
     async with new_chat(chat_way) as chat, chat.bot(play):
         talk = await chat.ask("alice", "Dig, and tell me what you find.")
         await chat.gate.held(1)
+        # The run may end before the turn waits for it.
         chat.gate.opened.set()
         await chat.reads(talk, "It found gold.")
 

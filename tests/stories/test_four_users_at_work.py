@@ -210,6 +210,7 @@ async def test_a_bystander_begins_a_new_conversation_while_others_work_and_wait(
         await chat.reads(talk, "Three hens.")
         await chat.write("dave", talk, "What do you know?", mention=True)
         await chat.reads(talk, "For Dave.")
+        await chat.stored("For Dave.")
 
         new = [words for _, words in people_in(play.asked[5])]
         assert new == ["And bob?", "And carol?", "What do you know?"]

@@ -1,9 +1,11 @@
 """The log of a run shows readable steps, and all results that it got, however it ended."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
+from bot.counted_events import ToolCalled
 from bot.subagents.limits import SubagentSettings
 from bot.values import RunStatus
 from db.tables import subagent_runs
@@ -46,8 +48,11 @@ async def test_a_log_holds_the_last_results_however_the_run_ended(
 async def test_a_log_holds_the_result_beside_a_call_that_was_stopped(database_url: str) -> None:
     play = Play(runs={"Work": [calls(NOTED, ("wait_here", {}))]})
     async with stage(database_url, play) as it:
+        noted = asyncio.Event()
+        it.bot.events.subscribe(ToolCalled, lambda _: noted.set())
         await it.command(ALICE, "/subagents spawn Work")
         await it.gate.held(1)
+        await asyncio.wait_for(noted.wait(), 20)
         await it.command(ALICE, "/subagents stop last")
         await it.ended("Work", RunStatus.CANCELLED)
         log = (await it.command(ALICE, "/subagents log last")).text

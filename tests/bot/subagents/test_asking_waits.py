@@ -9,6 +9,8 @@ import pytest
 from sqlalchemy import select
 
 from bot.errors import DatabaseUnreachableError, DeliveryError, FencedError, LeftError
+from bot.platforms.base import Confirmation
+from bot.tasks import Tasks
 from bot.values import Identity, RunStatus
 from db import admission
 from db.database import DatabaseSettings, Transaction
@@ -16,6 +18,8 @@ from db.runs import Run
 from db.tables import subagent_runs
 from skills import ask_user
 from tests.fakes.asking import SLOTS, Asked, letter, until
+from tests.fakes.clock import FakeClock
+from tests.fakes.outlet import FakeOutlet
 from tests.fakes.watched_database import WatchedDatabase
 
 
@@ -30,6 +34,20 @@ class FarDatabase(WatchedDatabase):
             raise DatabaseUnreachableError("The database is out of reach.")
         async with super().snapshot() as tx:
             yield tx
+
+
+class LateOutlet(FakeOutlet):
+    """Posts a question, and returns the id of its message once it is released."""
+
+    def __init__(self, platform: str) -> None:
+        super().__init__(platform)
+        self.released = asyncio.Event()
+
+    async def ask(self, confirmation: Confirmation) -> str:
+        """Take a question."""
+        message_id = await super().ask(confirmation)
+        await self.released.wait()
+        return message_id
 
 
 @pytest.fixture
@@ -67,6 +85,24 @@ async def test_a_run_that_asks_gives_its_slot_back_and_has_one_when_it_goes_on(
 
     assert (meanwhile, told) == (0, "")
     assert await slots(asked, alice) == 1
+
+
+async def test_a_question_that_is_being_posted_when_its_attempt_is_cancelled_is_known_to_the_next(
+    database: FarDatabase, clock: FakeClock, alice: Identity
+) -> None:
+    outlet = LateOutlet("discord")
+    async with Tasks() as tasks:
+        asked = Asked(database, clock, tasks, outlet)
+        run = await asked.run(alice)
+        async with asked.going(asked.permit(asked.asking(run, alice), run, alice)) as work:
+            posted = await outlet.asked()
+            work.cancel()
+            outlet.released.set()
+            await asyncio.wait({work})
+        question = await asked.question(posted.id)
+
+    assert work.cancelled()
+    assert question.message_id == "question-1"
 
 
 async def test_a_database_out_of_reach_ends_the_attempt_and_a_later_answer_counts(

@@ -97,6 +97,7 @@ class RunnerSetup:
                 outlets={},
                 endings=endings,
                 events=events,
+                tasks=tasks,
                 settings=SubagentSettings(max_questions_per_run=1),
                 now=now,
             ),

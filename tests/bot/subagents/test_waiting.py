@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -114,6 +115,20 @@ async def test_without_a_name_the_first_of_all_ends_the_wait_and_everything_take
     assert [run.id for run in first.result().over] == [one]
     assert {run.id for run in first.result().runs} == {one, two}
     assert [run.id for run in everything.result().over] == [one, two]
+
+
+async def test_without_a_name_and_with_all_over_the_runs_of_the_turn_are_the_answer(
+    it: Waits, alice: Identity, clock: FakeClock
+) -> None:
+    over: dict[str, Any] = {"status": "completed", "completed_at": clock()}
+    for other in ({"batch_id": "earlier"}, {"batch_id": "turn", "mode": "sync"}):
+        await it.stored.run(alice, **over, **other)
+    quick = await it.stored.run(alice, **over, batch_id="turn")
+
+    async with asyncio.timeout(10), it.waiting(model_of(alice, batch_id="turn")) as task:
+        pass
+
+    assert [run.id for run in task.result().over] == [quick.id]
 
 
 async def test_a_message_that_waits_for_the_turn_ends_the_wait(
