@@ -191,14 +191,16 @@ class Chat(ABC):
         """Return the reactions to a message of a user, as emojis."""
 
     async def stored(self, text: str) -> None:
-        """Wait until a message is stored. Messages of different users may overtake one another."""
+        """Wait until a message with this text is stored: of a user, or the reply of a turn.
+
+        Messages of different users may overtake one another, and a reply can be read before its
+        turn is over.
+        """
+        query = select(messages.c.id).where(messages.c.text.contains(text, autoescape=True))
 
         async def look() -> bool:
             async with self.running.database.snapshot() as tx:
-                return (
-                    await tx.scalar(select(messages.c.id).where(messages.c.text == text))
-                    is not None
-                )
+                return await tx.scalar(query.limit(1)) is not None
 
         await eventually(look, f"{text!r} in the database")
 

@@ -30,6 +30,7 @@ async def test_the_tokens_of_each_part_of_a_message_are_shown(chat_way: ChatWay)
     async with new_chat(chat_way) as chat, chat.bot(play):
         talk = await chat.ask("alice", "My hens are called Ada and Bea.")
         await chat.reads(talk, "They are hens.")
+        await chat.stored("They are hens.")
         await chat.write("alice", talk, "/context", mention=True)
         shown = await chat.hears("alice", "together:")
         await chat.write("alice", talk, "Which is older?")

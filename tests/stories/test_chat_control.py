@@ -92,6 +92,7 @@ async def test_a_kill_stops_everything_after_a_confirmation_with_what_there_is(
     async with new_chat(chat_way) as chat, chat.bot(hens(), access=with_admin(chat)):
         talk = await chat.ask("alice", "Count my hens.")
         await chat.reads(talk, "Begun.")
+        await chat.stored("Begun.")
         await chat.gate.held(1)
         preview = await command(chat, "root", "kill all")
         going = (await newest_run(chat.running, "Count")).status
@@ -147,6 +148,7 @@ async def test_an_operator_sees_the_state_of_the_bot(chat_way: ChatWay) -> None:
     async with new_chat(chat_way) as chat, chat.bot(hens(), access=with_admin(chat)):
         talk = await chat.ask("alice", "Count my hens.")
         await chat.reads(talk, "Begun.")
+        await chat.stored("Begun.")
         await chat.gate.held(1)
         state = await command(chat, "root", "health")
 

@@ -100,6 +100,7 @@ async def test_a_message_to_another_user_is_not_answered(chat_way: ChatWay) -> N
         await chat.write("dave", talk, "How many hens?", mention=True)
         await chat.reads(talk, "Three.")
         await chat.write("dave", talk, "did you know?", to="carol")
+        await chat.stored("did you know?")
         await chat.write("bob", talk, "What do you say?", mention=True)
         await chat.reads(talk, "Now.")
 
@@ -119,6 +120,7 @@ async def test_a_reply_is_for_the_author_of_its_message(chat_way: ChatWay) -> No
         await chat.reply("bob", talk, "And me?", to=hello.native)
         await chat.reads(talk, "For Bob.")
         await chat.reply("bob", talk, "How many?", to=hers)
+        await chat.stored("How many?")
         await chat.write("carol", talk, "What now?", mention=True)
         await chat.reads(talk, "For Carol.")
 

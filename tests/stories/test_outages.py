@@ -29,6 +29,8 @@ pytestmark = pytest.mark.timeout(120)
 #: What users read about either outage.
 REASON = re.compile("is full|cannot be (reached|read or written)")
 SPAWN = "/subagents spawn --label work Work on it"
+#: What the model says in an outage, however often it is asked: no attempt can store it.
+UNSTORED = [Reply(text=LONG)] * 50
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +58,7 @@ def left(it: Stage, run_id: str) -> Callable[[], Awaitable[bool]]:
 
 
 async def test_a_run_goes_on_and_is_announced_once_after_an_outage(database_url: str) -> None:
-    play = Play(runs={"Work": [call("wait_here"), Reply(text=LONG), Reply(text="Finished.")]})
+    play = Play(runs={"Work": [call("wait_here"), *UNSTORED]})
     async with outage_stage(database_url, play) as (it, outage):
         await it.command(ALICE, SPAWN)
         run = await it.run_of("Work")
@@ -66,6 +68,7 @@ async def test_a_run_goes_on_and_is_announced_once_after_an_outage(database_url:
         it.gate.opened.set()
         await eventually(left(it, run.id), "the process gives up on the run")
         paused = it.outlet.card(run.id)
+        play.runs["Work"][:] = [Reply(text="Finished.")]
         await outage.end()
 
         announced = await it.outlet.announced(run.id)
@@ -80,7 +83,7 @@ async def test_a_run_goes_on_and_is_announced_once_after_an_outage(database_url:
 
 
 async def test_a_run_that_was_left_by_an_outage_can_be_stopped(database_url: str) -> None:
-    play = Play(runs={"Work": [call("wait_here"), Reply(text=LONG), *[call("wait_here")] * 3]})
+    play = Play(runs={"Work": [call("wait_here"), *UNSTORED]})
     async with outage_stage(database_url, play) as (it, outage):
         await it.command(ALICE, SPAWN)
         run = await it.run_of("Work")
@@ -89,6 +92,7 @@ async def test_a_run_that_was_left_by_an_outage_can_be_stopped(database_url: str
         it.gate.opened.set()
         await eventually(left(it, run.id), "the process gives up on the run")
         it.gate.opened.clear()
+        play.runs["Work"][:] = [call("wait_here")] * 3
         await outage.end()
 
         await it.command(ALICE, "/subagents stop work")
@@ -98,8 +102,7 @@ async def test_a_run_that_was_left_by_an_outage_can_be_stopped(database_url: str
 
 
 async def test_a_conversation_is_answered_after_an_outage(database_url: str) -> None:
-    lines = [call("wait_here"), Reply(text=LONG), Reply(text="Yes."), Reply(text="Still.")]
-    play = Play(main=lines)
+    play = Play(main=[call("wait_here"), *UNSTORED])
     async with outage_stage(database_url, play) as (it, outage):
         await it.say(ALICE, "Are you there?")
         await it.gate.held(1)
