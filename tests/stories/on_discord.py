@@ -18,7 +18,7 @@ from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.discord.things import Channel, Guild, Message, Pinged, User
 from tests.stories.live_file import LiveFile, open_watched
-from tests.stories.stage import Gate, Play, config_for
+from tests.stories.stage import Gate, Play, config_for, listens
 
 #: The application may read messages that do not mention it.
 MESSAGE_CONTENT = 1 << 18
@@ -146,6 +146,7 @@ async def on_discord(
                 running(platform.intake.run(bot.orchestrator)),
             ):
                 await server.discord.ready()
+                await listens(bot)
                 yield Scene(bot, server, model, gate)
 
 

@@ -27,7 +27,7 @@ from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.shapes import User
 from tests.stories.live_file import LiveFile, open_watched
 from tests.stories.on_discord import running
-from tests.stories.stage import Gate, Play, config_for
+from tests.stories.stage import Gate, Play, config_for, listens
 
 MANIFEST = Path(__file__).parents[2] / "deploy" / "slack-manifest.yaml"
 
@@ -199,6 +199,7 @@ async def on_slack(
                 running(platform.intake.run(bot.orchestrator)),
             ):
                 await ready(slack, way.transport, given.port)
+                await listens(bot)
                 yield Scene(bot, office, model, gate)
 
 

@@ -23,6 +23,7 @@ from bot.platforms.base import CommandReply, Incoming
 from bot.running import Bot
 from bot.values import Identity, Json, Place, RunStatus, new_run_id
 from db import outbox, runs, tables
+from db.rows import count_rows
 from db.runs import Run
 from db.settings import DatabaseSettings
 from skills.base import Audience, Effects, Skill, ToolContext, tool
@@ -235,6 +236,16 @@ async def card_is_kept(bot: Bot, word: str) -> None:
         return bool((await newest_run(bot, word)).card_message_id)
 
     await eventually(kept, "the card's id is stored")
+
+
+async def listens(bot: Bot) -> None:
+    """Wait until it is stored that the bot listens: what it misses later is caught up with."""
+
+    async def stored() -> bool:
+        async with bot.database.snapshot() as tx:
+            return bool(await count_rows(tx, tables.listeners))
+
+    await eventually(stored, "a connection that listens")
 
 
 async def change(bot: Bot, table: Table, *where: ColumnElement[bool], **values: Any) -> None:

@@ -165,6 +165,8 @@ async def test_an_image_of_an_mcp_server_is_seen_and_can_be_sent(
         "workspaces": WorkspaceSettings(folder=str(folder)),
     }
     async with new_chat(chat_way) as chat, chat.bot(play, **given):
+        tools = chat.running.registry
+        await chat.until(lambda: tools.find("mcp__art__drawing"), "the tool")
         talk = await chat.ask("alice", "Draw a dot.")
         await chat.reads(talk, "Here it is.")
 

@@ -194,6 +194,7 @@ async def test_a_bare_mention_in_an_outage_is_greeted_once(chat_way: ChatWay) ->
         bare = await chat.ask("bob", "")
         async with chat.bot(echo):
             await chat.reads(bare, "Hello!")
+            await chat.stored("Hello!")
         async with chat.bot(echo):
             await chat.write("bob", bare, "one", mention=True)
             await chat.reads(bare, "Answer to one")

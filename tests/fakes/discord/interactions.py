@@ -156,7 +156,7 @@ class Interactions(People):
             guest: As an application that is installed for that user.
             options: By name: texts, numbers, users, channels, roles.
         """
-        registered = self._registered(channel, command.split(maxsplit=1)[0], guest=guest)
+        registered = await self._registered(channel, command.split(maxsplit=1)[0], guest=guest)
         data = command_data(registered, command, options, channel)
         return self._interact(user, channel, COMMAND, data, guest=guest)
 
@@ -164,7 +164,7 @@ class Interactions(People):
         self, user: User, channel: Channel, command: str, *, guest: bool = False, **options: object
     ) -> list[tuple[str, str | int | float]]:
         """Let somebody type an option, the last one given; return the choices (name, value)."""
-        registered = self._registered(channel, command.split(maxsplit=1)[0], guest=guest)
+        registered = await self._registered(channel, command.split(maxsplit=1)[0], guest=guest)
         data = command_data(registered, command, options, channel, focused=[*options][-1])
         found = self._interact(user, channel, COMPLETION, data, guest=guest)
         return (await found.done()).choices
@@ -199,7 +199,9 @@ class Interactions(People):
         """Let Discord forget an interaction, as after fifteen minutes."""
         interaction.expired = True
 
-    def _registered(self, channel: Channel, name: str, *, guest: bool) -> Json:
+    async def _registered(self, channel: Channel, name: str, *, guest: bool) -> Json:
+        # A client that connects may still be registering them.
+        await self.until(lambda: self.commands or any(self.guild_commands.values()), "commands")
         guild = channel.guild
         in_guild = self.guild_commands.get(guild.id, []) if guild and not guest else []
         for command in [*in_guild, *self.commands]:
