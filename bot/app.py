@@ -243,7 +243,7 @@ async def open_bot(
             now=now,
         )
         approvals = Approvals(
-            database, outlets, registry.find, events, now, Deciders(base.directory.role_of)
+            database, outlets, registry.find, events, now, Deciders(directory.role_of), tasks
         )
         answers = Answers(database, approvals, active_runs.notify, now)
         turns = turns_of(base, approvals)

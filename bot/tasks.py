@@ -4,11 +4,16 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from bot.errors import DatabaseUnreachableError, LeftError
 
 log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+#: The time that `finish` leaves to work whose caller is cancelled.
+MOMENT_SECONDS = 1.0
 
 
 class Tasks:
@@ -29,8 +34,8 @@ class Tasks:
         await self.close()
 
     def start(
-        self, work: Coroutine[Any, Any, Any], *, name: str, fresh_context: bool = False
-    ) -> asyncio.Task[Any]:
+        self, work: Coroutine[Any, Any, Result], *, name: str, fresh_context: bool = False
+    ) -> asyncio.Task[Result]:
         """Run `work` in a task of its own.
 
         Args:
@@ -43,6 +48,20 @@ class Tasks:
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
+
+    async def finish(self, work: Coroutine[Any, Any, Result], *, name: str) -> Result:
+        """Return the result of `work`; if the caller is cancelled, let it end for a moment.
+
+        For something that users see together with its record: without the record, it would be shown
+        once more, or could never be changed.
+        """
+        task = self.start(work, name=name)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait({task}, timeout=MOMENT_SECONDS)
+            task.cancel()
+            raise
 
     def later(self, seconds: float, action: Callable[[], None], *, name: str) -> asyncio.Task[Any]:
         """Call `action` once after this time, unless it is cancelled or `close` comes first."""

@@ -28,6 +28,7 @@ from bot.platforms.base import (
 )
 from bot.subagents.requests import Caller
 from bot.subagents.shown_calls import briefly_spelled, fingerprint, spelled
+from bot.tasks import Tasks
 from bot.values import Clock, Identity, Json, Place, Role, derived_run_id
 from db import approvals, audit, conversations, grants, standing_grants, steps, turns, users
 from db.approvals import Approval
@@ -88,6 +89,7 @@ class Approvals:
     events: EventBus
     now: Clock
     deciders: Deciders
+    tasks: Tasks
 
     async def ask(self, asked: Sequence[AskedCall]) -> Sequence[Json | BotError]:
         """Store and show one question about these calls; return a result for each."""
@@ -136,22 +138,34 @@ class Approvals:
             text=text,
             expires_in_seconds=EXPIRES_AFTER.total_seconds(),
             choices=(YES, *lasting, NO),
+            # An earlier attempt may have shown it.
+            message_id=before.context.get("message_id", "") if before else "",
         )
-        try:
-            async with asyncio.timeout(ASK_SECONDS):
-                shown_as = await self.outlets[context.place.platform].ask(question)
-        except DeliveryError as error:
-            await self._deny(approval)
-            return {"status": "denied", "reason": f"{error} It was not done."}
-        except Exception:
-            await self._deny(approval)
-            raise
-        await self.database.write(approvals.show, approval.id, self.now(), message_id=shown_as)
+        # Without the stored id of its message, the next attempt would post it once more.
+        showing, name = self._show(approval, question), f"show question {approval.id}"
+        if refusal := await self.tasks.finish(showing, name=name):
+            return {"status": "denied", "reason": f"{refusal} It was not done."}
         return {
             "status": "confirmation_asked",
             "note": "The user has been asked. If they say yes, it is done and you are given the "
             "result in a turn of its own. Do not call it again.",
         }
+
+    async def _show(self, approval: Approval, question: Confirmation) -> str:
+        """Show a question; deny it if it was not shown, and return the reason."""
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                shown_as = await self.outlets[question.place.platform].ask(question)
+        except Exception as error:
+            by, now = approval.user_id, self.now()
+            await self.database.write(
+                approvals.answer, approval.id, status="denied", by=by, now=now
+            )
+            if isinstance(error, DeliveryError):
+                return str(error)
+            raise
+        await self.database.write(approvals.show, approval.id, self.now(), message_id=shown_as)
+        return ""
 
     def _approval(self, shown: Sequence["ShownCall"]) -> Approval:
         context = shown[0].asked.context
@@ -280,12 +294,6 @@ class Approvals:
         over = await self.database.write(approvals.expire, self.now())
         for approval in over:
             await self._remember(approval, "The user did not answer in time; it was not done.")
-
-    async def _deny(self, approval: Approval) -> None:
-        """Close a question that was not shown, so that it cannot be answered."""
-        await self.database.write(
-            approvals.answer, approval.id, status="denied", by=approval.user_id, now=self.now()
-        )
 
     def _is_as_shown(self, approval: Approval) -> bool:
         """Return True if the tools still exist and the calls are those that were shown."""

@@ -27,8 +27,6 @@ POLL_SECONDS = 1.0
 #: Polls per heartbeat.
 POLLS_PER_HEARTBEAT = 30
 ASK_SECONDS = 60.0
-#: The time that an attempt which is cancelled has for a question that is being posted.
-POSTED_SECONDS = 1.0
 
 NOT_ASKED = "The question could not be shown: something went wrong on our side."
 LOST = "the run has ended, or another process has it"
@@ -84,19 +82,6 @@ class AnswerWaiter:
         return asked
 
     async def _show(self, question: RunQuestion) -> bool:
-        """Show the question as `_post` does; a cancelled attempt lets that end for a moment.
-
-        Without the stored id of a message that is there, the next attempt would post another one.
-        """
-        posting = self.tasks.start(self._post(question), name=f"show question {question.id}")
-        try:
-            return await asyncio.shield(posting)
-        except asyncio.CancelledError:
-            await asyncio.wait([posting], timeout=POSTED_SECONDS)
-            posting.cancel()
-            raise
-
-    async def _post(self, question: RunQuestion) -> bool:
         """Show the question in the place of the run; if it was not shown, store a no as the answer.
 
         A question that may be visible stays open, since its owner may answer it.
@@ -201,7 +186,9 @@ class AnswerWaiter:
         looks, shown = 0, False
         while True:
             if not shown and self.now() < asked.expires_at:
-                shown = await self._show(asked)
+                # Without the stored id of its message, the next attempt would post it once more.
+                name = f"show question {asked.id}"
+                shown = await self.tasks.finish(self._show(asked), name=name)
             question = await self.database.read(run_questions.get, asked.id)
             if question is None:
                 raise FencedError("the run is gone")

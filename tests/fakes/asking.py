@@ -67,7 +67,9 @@ class Asked:
             settings=SubagentSettings(max_questions_per_run=MOST_QUESTIONS),
             now=clock,
         )
-        approvals = Approvals(database, outlets, lambda _: None, events, clock, Deciders(no_role))
+        approvals = Approvals(
+            database, outlets, lambda _: None, events, clock, Deciders(no_role), tasks
+        )
         self.answers = Answers(database, approvals, self._stir, clock)
 
     def _stir(self, run_id: str) -> None:

@@ -339,3 +339,17 @@ class FakeOutlet:
 
     def _in_state(self, run_id: str, status: RunStatus) -> list[RunCard]:
         return [card for card in self.cards[run_id] if card.status is status]
+
+
+class LateOutlet(FakeOutlet):
+    """Posts a question, and returns the id of its message once it is released."""
+
+    def __init__(self, platform: str = "fake") -> None:
+        super().__init__(platform)
+        self.released = asyncio.Event()
+
+    async def ask(self, confirmation: Confirmation) -> str:
+        """Take a question."""
+        message_id = await super().ask(confirmation)
+        await self.released.wait()
+        return message_id

@@ -124,6 +124,7 @@ def box(it: Stage, tools: list[Tool], *, is_subagent: bool) -> Toolbox:
         EventBus(),
         utc_now,
         Deciders(no_role),
+        it.bot.tasks,
     )
     return Toolbox(
         tools,

@@ -70,7 +70,7 @@ class Process:
         office = self.office = FakeOffice(self.database, limits(), self.clock)
         notices = Notices({self.outlet.platform: self.outlet}, self.tasks)
         # Turns are started here and worked on nowhere.
-        turns = ActiveRuns()
+        turns, deciders = ActiveRuns(), Deciders(no_role)
         self.orchestrator = Orchestrator(
             database=self.database,
             access=AccessSettings(),
@@ -87,7 +87,7 @@ class Process:
             answers=Answers(
                 self.database,
                 Approvals(
-                    self.database, {}, lambda _: None, EventBus(), self.clock, Deciders(no_role)
+                    self.database, {}, lambda _: None, EventBus(), self.clock, deciders, self.tasks
                 ),
                 lambda _: None,
                 self.clock,

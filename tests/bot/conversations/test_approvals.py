@@ -1,5 +1,6 @@
 """One question about all calls of a step; a yes begins a turn that makes them once."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
@@ -12,6 +13,7 @@ from bot.conversations.deciding import ONLY_DENY, TAKES_ROLE, Deciders
 from bot.errors import BotError
 from bot.events import EventBus, TurnWaiting
 from bot.platforms.base import ALWAYS_FOR, CommandReply
+from bot.tasks import Tasks
 from bot.values import Identity, Json, Place, Role
 from db import standing_grants
 from db.settings import DatabaseSettings
@@ -20,7 +22,7 @@ from db.tables import audit, messages, steps, turns
 from skills.base import Effects, Tool, ToolContext, ToolError
 from tests.fakes.clock import FakeClock
 from tests.fakes.office import caller
-from tests.fakes.outlet import FakeOutlet
+from tests.fakes.outlet import FakeOutlet, LateOutlet
 from tests.fakes.stored import Stored, room
 from tests.fakes.watched_database import WatchedDatabase
 
@@ -40,9 +42,10 @@ BURN = Tool(name="burn", description="", schema={}, run=post, prepare=senseless)
 class Desk:
     """Confirmations of one tool."""
 
-    def __init__(self, database: WatchedDatabase, clock: FakeClock) -> None:
-        self.database, self.clock = database, clock
-        self.outlet = FakeOutlet("discord")
+    def __init__(
+        self, database: WatchedDatabase, clock: FakeClock, tasks: Tasks, outlet: FakeOutlet
+    ) -> None:
+        self.database, self.clock, self.outlet = database, clock, outlet
         self.stored = Stored(database, clock)
         self.woken: list[tuple[str, str]] = []
         events = EventBus()
@@ -56,6 +59,7 @@ class Desk:
             events,
             clock,
             Deciders(self._role_of),
+            tasks,
         )
         self.leads: set[Identity] = set()
 
@@ -113,8 +117,9 @@ async def database(database_settings: DatabaseSettings) -> AsyncIterator[Watched
 
 
 @pytest.fixture
-def desk(database: WatchedDatabase, clock: FakeClock) -> Desk:
-    return Desk(database, clock)
+async def desk(database: WatchedDatabase, clock: FakeClock) -> AsyncIterator[Desk]:
+    async with Tasks() as tasks:
+        yield Desk(database, clock, tasks, FakeOutlet("discord"))
 
 
 async def test_one_question_shows_all_calls_of_a_step_whole(desk: Desk, alice: Identity) -> None:
@@ -327,3 +332,23 @@ async def test_an_open_question_names_the_message_that_shows_it(
 
     assert waiting.id == question.id
     assert waiting.message_id == "question-1"
+
+
+async def test_a_question_that_is_being_posted_when_its_turn_is_cancelled_is_known_to_the_next(
+    database: WatchedDatabase, clock: FakeClock, alice: Identity
+) -> None:
+    outlet = LateOutlet("discord")
+    async with Tasks() as tasks:
+        desk = Desk(database, clock, tasks, outlet)
+        turn = tasks.start(desk.ask(alice, {"to": "Bob"}), name="a turn")
+        await outlet.asked()
+        turn.cancel()
+        outlet.released.set()
+        await asyncio.wait({turn})
+        (waiting,) = await desk.approvals.waiting(alice, room(alice))
+        await desk.ask(alice, {"to": "Bob"})
+
+    assert turn.cancelled()
+    assert waiting.message_id == "question-1"
+    # The platform posts no second message for it.
+    assert [each.message_id for each in outlet.questions] == ["", "question-1"]

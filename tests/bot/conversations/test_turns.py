@@ -94,7 +94,7 @@ class Worker:
             ),
             runs=SubagentSettings(tool_timeout_seconds=10),
             approver=Approvals(
-                self.database, {}, lambda _: None, events, self.clock, Deciders(no_role)
+                self.database, {}, lambda _: None, events, self.clock, Deciders(no_role), self.tasks
             ),
             permissions=Permissions,
             main=lambda _: (self.model, "model"),

@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import select
 
 from bot.errors import DatabaseUnreachableError, DeliveryError, FencedError, LeftError
-from bot.platforms.base import Confirmation
 from bot.tasks import Tasks
 from bot.values import Identity, RunStatus
 from db import admission
@@ -19,7 +18,7 @@ from db.tables import subagent_runs
 from skills import ask_user
 from tests.fakes.asking import SLOTS, Asked, letter, until
 from tests.fakes.clock import FakeClock
-from tests.fakes.outlet import FakeOutlet
+from tests.fakes.outlet import LateOutlet
 from tests.fakes.watched_database import WatchedDatabase
 
 
@@ -34,20 +33,6 @@ class FarDatabase(WatchedDatabase):
             raise DatabaseUnreachableError("The database is out of reach.")
         async with super().snapshot() as tx:
             yield tx
-
-
-class LateOutlet(FakeOutlet):
-    """Posts a question, and returns the id of its message once it is released."""
-
-    def __init__(self, platform: str) -> None:
-        super().__init__(platform)
-        self.released = asyncio.Event()
-
-    async def ask(self, confirmation: Confirmation) -> str:
-        """Take a question."""
-        message_id = await super().ask(confirmation)
-        await self.released.wait()
-        return message_id
 
 
 @pytest.fixture
