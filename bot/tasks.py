@@ -5,6 +5,7 @@ import contextvars
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Self, TypeVar
+from weakref import WeakSet
 
 from bot.errors import DatabaseUnreachableError, LeftError
 
@@ -12,7 +13,7 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-#: The time that `finish` leaves to work whose caller is cancelled.
+#: The time that `finish` leaves to work whose caller is cancelled, and `close` to brief tasks.
 MOMENT_SECONDS = 1.0
 
 
@@ -24,6 +25,7 @@ class Tasks:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._brief: WeakSet[asyncio.Task[Any]] = WeakSet()
 
     async def __aenter__(self) -> Self:
         """Return the owner; the end of the block closes it."""
@@ -34,7 +36,12 @@ class Tasks:
         await self.close()
 
     def start(
-        self, work: Coroutine[Any, Any, Result], *, name: str, fresh_context: bool = False
+        self,
+        work: Coroutine[Any, Any, Result],
+        *,
+        name: str,
+        fresh_context: bool = False,
+        brief: bool = False,
     ) -> asyncio.Task[Result]:
         """Run `work` in a task of its own.
 
@@ -42,10 +49,13 @@ class Tasks:
             work: The work to run.
             name: Shown in logs and debuggers.
             fresh_context: Whether to pass no context variables on (log lines show some).
+            brief: Whether `close` lets it end for a moment: nothing would repeat it.
         """
         context = contextvars.Context() if fresh_context else None
         task = asyncio.create_task(work, name=name, context=context)  # noqa: TID251
         self._tasks.add(task)
+        if brief:
+            self._brief.add(task)
         task.add_done_callback(self._ended)
         return task
 
@@ -55,7 +65,7 @@ class Tasks:
         For something that users see together with its record: without the record, it would be shown
         once more, or could never be changed.
         """
-        task = self.start(work, name=name)
+        task = self.start(work, name=name, brief=True)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -91,7 +101,15 @@ class Tasks:
             await asyncio.wait(pending, timeout=seconds)
 
     async def close(self, seconds: float = 5.0) -> None:
-        """Cancel the remaining tasks and wait for their end, at most `seconds`."""
+        """Cancel the remaining tasks and wait for their end, at most `seconds`.
+
+        Brief tasks are cancelled only if they do not end in a moment.
+        """
+        brief = self._tasks & set(self._brief)
+        for task in self._tasks - brief:
+            task.cancel()
+        if brief:
+            await asyncio.wait(brief, timeout=MOMENT_SECONDS)
         for task in set(self._tasks):
             task.cancel()
         await self.wait_idle(seconds)

@@ -67,7 +67,7 @@ class Notices:
         self, place: Place, send: Callable[[Outlet], Coroutine[None, None, None]], *, name: str
     ) -> None:
         if outlet := self.outlets.get(place.platform):
-            self.tasks.start(send(outlet), name=name)
+            self.tasks.start(send(outlet), name=name, brief=True)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,7 +120,8 @@ class AdminWatch:
     def on_run_ended(self, event: RunEnded) -> None:
         """Report a run that has stalled."""
         if event.status is RunStatus.STALLED:
-            self.tasks.start(self._stalled(event.run_id), name="report a stalled run")
+            report = self._stalled(event.run_id)
+            self.tasks.start(report, name="report a stalled run", brief=True)
 
     async def _stalled(self, run_id: str) -> None:
         run = await self.database.read(runs.get, run_id)
@@ -170,7 +171,7 @@ class AdminWatch:
     def _report(self, key: str, text: str, *, daily: bool = True) -> None:
         day = f" {self.now().date()}" if daily else ""
         notice = AdminNotice(key=f"{key}{day}", text=text)
-        self.tasks.start(self.notices.announce(notice), name="notify admins")
+        self.tasks.start(self.notices.announce(notice), name="notify admins", brief=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

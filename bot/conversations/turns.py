@@ -138,7 +138,7 @@ class Turns:
 
         def keep_id(message_id: str) -> None:
             store = partial(self.database.write, turns.keep_reply, turn, message_id)
-            self.tasks.start(patiently(store, seconds=inf), name="store the id of a reply")
+            self.tasks.start(patiently(store, seconds=inf), name="store a reply's id", brief=True)
 
         try:
             outlet = self.outlets.get(turn.place.platform)
@@ -163,13 +163,13 @@ class Turns:
         except asyncio.CancelledError:
             if active.reason is not CancelReason.STOPPED:
                 release = self._release(turn, reply)
-                await asyncio.shield(self.tasks.start(release, name="release of a turn"))
+                await asyncio.shield(self.tasks.start(release, name="release a turn", brief=True))
                 raise
             result = None
         finally:
             self.active.leave(turn.id, active)
         end = self._conclude(turn, reply, result)
-        await asyncio.shield(self.tasks.start(end, name="end of a turn"))
+        await asyncio.shield(self.tasks.start(end, name="end of a turn", brief=True))
 
     async def _attempt(self, turn: Turn, reply: TurnReply) -> AgentResult:
         """Let the agent work for as long as a turn may take, and return its result.

@@ -85,8 +85,11 @@ class Cards:
         return run_id in self._cards
 
     def track(self, run: Run, owner: Identity) -> None:
-        """Create the card of a run, unless it exists."""
+        """Create the card of a run, unless it exists; show the end of a run that is over."""
         if run.id in self._cards:
+            if run.status.final:
+                # Its end was stored, and not published.
+                self.refresh(self._cards[run.id], run)
             return
         card = card_of(run, owner)
         if run.status.final:
@@ -243,11 +246,12 @@ class ShownCards:
 
         def begun(message_id: str) -> None:
             store = partial(self.database.write, run_cards.set_message, card.run_id, message_id)
-            self.tasks.start(patiently(store, seconds=inf), name="store a card's id")
+            self.tasks.start(patiently(store, seconds=inf), name="store a card's id", brief=True)
 
         def drawn() -> None:
             store = partial(self.database.write, run_cards.mark_drawn, card.run_id)
-            self.tasks.start(patiently(store, seconds=inf), name="store that a card is drawn")
+            drawing = patiently(store, seconds=inf)
+            self.tasks.start(drawing, name="store that a card is drawn", brief=True)
 
         try:
             outlet.show_card(card, begun=begun, drawn=drawn)

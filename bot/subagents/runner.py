@@ -271,7 +271,7 @@ class Runner:
 
     async def _shielded(self, work: Coroutine[None, None, None]) -> None:
         """Complete the work, even if this task is cancelled meanwhile."""
-        await asyncio.shield(self.tasks.start(work, name="end of a run"))
+        await asyncio.shield(self.tasks.start(work, name="end of a run", brief=True))
 
     async def stored_outcome(self, run: Run, otherwise: Outcome) -> Outcome:
         """Return the outcome of earlier attempts: the final answer's, if one is stored.

@@ -36,7 +36,7 @@ class Settling:
     def on_settled(self, event: QuestionSettled) -> None:
         """Show the outcome in the background."""
         work = self._show_settlement(event.question_id)
-        self.tasks.start(work, name=f"show settlement of {event.question_id}")
+        self.tasks.start(work, name=f"show settlement of {event.question_id}", brief=True)
 
     async def _show_settlement(self, question_id: str) -> None:
         async with self.database.snapshot() as tx:

@@ -35,11 +35,12 @@ class Inbox:
 
     def on_attached(self, event: FilesAttached) -> None:
         """Copy the files of a message in the background."""
-        self.tasks.start(self._copy(event), name=f"inbox of {event.message_id}")
+        self.tasks.start(self._copy(event), name=f"inbox of {event.message_id}", brief=True)
 
     def on_deleted(self, event: FilesDeleted) -> None:
         """Delete the copies of a message in the background."""
-        self.tasks.start(self._delete(event.files_of, event.files), name="delete from inbox")
+        deletion = self._delete(event.files_of, event.files)
+        self.tasks.start(deletion, name="delete from inbox", brief=True)
 
     async def _copy(self, event: FilesAttached) -> None:
         cause = Cause(user_id=event.user.key, work_id=event.message_id, run_id=None)

@@ -56,6 +56,27 @@ async def test_closing_cancels_what_is_left(caplog: pytest.LogCaptureFixture) ->
     assert caplog.text == ""
 
 
+async def test_closing_lets_brief_tasks_end_and_cancels_those_that_do_not() -> None:
+    tasks, begun, cancelled = Tasks(), asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    tasks.start(hang(), name="hang")
+    ends = tasks.start(cancelled.wait(), name="end with the other", brief=True)
+    stays = tasks.start(asyncio.Event().wait(), name="stay", brief=True)
+    await begun.wait()
+    async with asyncio.timeout(5):
+        await tasks.close()
+
+    assert ends.result() is True
+    assert stays.cancelled()
+
+
 async def test_closing_leaves_behind_and_names_what_ignores_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -8,17 +8,19 @@ from hypothesis import strategies as st
 
 from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices
-from bot.conversations.notices import SpendingNotices
+from bot.conversations.notices import Notices, SpendingNotices
 from bot.conversations.spending_commands import Raise
 from bot.events import EventBus
 from bot.spending.amounts import PoolState
 from bot.spending.ledger import PoolNotice
 from bot.spending.pools import Payer, Pool, Scope, pools_of
 from bot.spending.settings import SpendingSettings
+from bot.tasks import Tasks
 from bot.values import Identity, Place
 from db import outbox
 from db.database import Database
 from tests.fakes.clock import FakeClock
+from tests.fakes.outlet import FakeOutlet
 from tests.fakes.stored import Stored
 
 DISCORD = Place("discord", "S1", "C1")
@@ -109,3 +111,12 @@ def test_the_button_of_a_notice_raises_by_half_of_any_limit(
 def test_one_raise_is_at_most_the_highest_limit(word: str) -> None:
     assert Raise.read(word)
     assert Raise.read(f"{word} {word}") is None
+
+
+async def test_the_sign_at_an_answered_message_goes_although_the_process_ends_then() -> None:
+    outlet = FakeOutlet("discord")
+
+    async with Tasks() as tasks:
+        Notices({"discord": outlet}, tasks).answered(DISCORD)
+
+    assert outlet.answered_places == [DISCORD]

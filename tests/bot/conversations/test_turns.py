@@ -208,6 +208,18 @@ async def test_a_stopped_turn_ends_with_its_text_so_far(worker: Worker) -> None:
     assert await stored.claim_turn(conversation_id) == next_id
 
 
+async def test_a_turn_whose_reply_was_just_sent_is_over_although_the_process_ends_then(
+    worker: Worker,
+) -> None:
+    worker.model = ScriptedModel(says("Four sheep."))
+    turn_id = await worker.asked()
+    worker.tasks.start(worker.turns.work(turn_id), name="a turn")
+    await worker.outlet.replied()
+    await worker.tasks.close()
+
+    assert await worker.status(turn_id) == "done"
+
+
 async def test_a_draining_process_leaves_its_turn_to_the_next(worker: Worker) -> None:
     hanging = Hanging()
     worker.model = ScriptedModel(hanging)

@@ -18,7 +18,7 @@ from db.tables import subagent_runs
 from skills import ask_user
 from tests.fakes.asking import SLOTS, Asked, letter, until
 from tests.fakes.clock import FakeClock
-from tests.fakes.outlet import LateOutlet
+from tests.fakes.outlet import FakeOutlet, LateOutlet
 from tests.fakes.watched_database import WatchedDatabase
 
 
@@ -229,3 +229,17 @@ async def test_an_answer_that_comes_just_after_the_start_waits_for_a_slot_too(
 
     assert (early, told) == (False, "")
     assert (await asked.stored.read_run(run.id)).status is RunStatus.RUNNING
+
+
+async def test_an_answer_is_shown_at_its_question_although_the_process_ends_then(
+    database: FarDatabase, clock: FakeClock, alice: Identity
+) -> None:
+    outlet = FakeOutlet("discord")
+    async with Tasks() as tasks:
+        asked = Asked(database, clock, tasks, outlet)
+        run = await asked.run(alice)
+        asking = asked.asking(run, alice)
+        question = await asked.put(asking, run, "1.0", status="yes")
+        await asked.permit(asking, run, alice)
+
+    assert outlet.settled[question.id].chosen == "Allow once"

@@ -10,11 +10,13 @@ from bot.agent.budget import WorkClock
 from bot.agent.protocols import Counters
 from bot.events import EventBus, RunEvent, RunProgress, RunStatusChanged, ended
 from bot.platforms.base import CardStep, RunCard
-from bot.subagents.cards import QUICK_SECONDS, Cards, RunReporter
+from bot.subagents.cards import QUICK_SECONDS, Cards, RunReporter, ShownCards, card_of
+from bot.tasks import Tasks
 from bot.values import Identity, RunStatus, StepState
 from db.database import Database
 from db.runs import Run
 from tests.fakes.clock import FakeClock
+from tests.fakes.outlet import FakeOutlet
 from tests.fakes.stored import Stored
 
 RUNNING, DONE, FAILED = StepState.RUNNING, StepState.DONE, StepState.FAILED
@@ -222,3 +224,26 @@ def test_a_report_names_the_call_and_tells_nothing_of_what_it_brought(background
 
 def test_a_step_says_which_call_it_is_and_nothing_else_of_it() -> None:
     assert set(CardStep.__slots__) == {"tool", "state", "call"}
+
+
+async def test_the_message_of_a_card_is_known_although_the_process_ends_then(
+    database: Database, clock: FakeClock, alice: Identity
+) -> None:
+    stored = Stored(database, clock)
+    run = await stored.run(alice)
+    outlet = FakeOutlet(run.place.platform)
+
+    async with Tasks() as tasks:
+        ShownCards(database, {outlet.platform: outlet}, tasks).show(card_of(run, alice))
+
+    assert (await stored.read_run(run.id)).card_message_id == "card-1"
+
+
+async def test_a_run_whose_end_was_not_published_has_its_card_drawn_once_it_is_found(
+    background: Watch,
+) -> None:
+    over = replace(background.run, status=RunStatus.CANCELLED)
+    background.cards.track(over, background.user)
+
+    assert background.newest.status is RunStatus.CANCELLED
+    assert not background.cards.has(background.run.id)

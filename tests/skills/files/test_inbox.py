@@ -45,6 +45,11 @@ class Thread:
 
     async def attach(self, *sent: File) -> None:
         """Store a message with files, and copy them."""
+        await self.receive(*sent)
+        await self.inbox.tasks.wait_idle(PATIENCE_SECONDS)
+
+    async def receive(self, *sent: File) -> None:
+        """Store a message with files, and publish that."""
         user, now = self.context.user, self.context.now()
         await Stored(self.inbox.database, self.context.now).person(user)
         async with self.inbox.database.transaction() as tx:
@@ -57,7 +62,6 @@ class Thread:
                 message_id=stored, user=user, place=self.place, files_of=self.place.files_key
             )
         )
-        await self.inbox.tasks.wait_idle(PATIENCE_SECONDS)
 
     async def delete(self, *sent: File) -> None:
         """Publish that a message with these files was deleted."""
@@ -93,6 +97,13 @@ async def test_a_copy_is_deleted_with_its_message(thread: Thread) -> None:
     with pytest.raises(ToolError):
         thread.workspace.read("inbox/plan.md")
     assert thread.inbox.workspaces.changes(THREAD.files_key) == []
+
+
+async def test_a_file_is_copied_although_the_process_ends_just_then(thread: Thread) -> None:
+    await thread.receive(PLAN)
+    await thread.inbox.tasks.close()
+
+    assert thread.workspace.read("inbox/plan.md") == PLAN.data
 
 
 async def test_a_copy_that_was_changed_stays(thread: Thread) -> None:
