@@ -15,11 +15,12 @@ from urllib.parse import parse_qs
 from cryptography.fernet import Fernet, InvalidToken
 
 from bot.agent.sanitizer import one_line
-from bot.errors import BadRequestError
+from bot.errors import BadRequestError, BotError
 from bot.net.addresses import Network
 from bot.net.guard import NetworkOptions
 from bot.net.settings import FetchSettings
 from bot.setting_types import plain_secret
+from bot.tasks import Tasks
 from bot.values import Clock, Identity, Json, Live, Place
 from db import audit, mcp_tokens
 from db.audit import AuditEntry
@@ -77,6 +78,7 @@ class SignIns:
         ask: Asks a user privately to sign in.
         refused: Returns the networks that are never connected to.
         network: Network options that differ from the defaults.
+        tasks: Owns the renewals of tokens.
     """
 
     settings: McpSettings
@@ -86,6 +88,7 @@ class SignIns:
     ask: AskToSignIn = _ask_nobody
     refused: Live[FetchSettings] | None = None
     network: NetworkOptions | None = None
+    tasks: Tasks = field(default_factory=Tasks)
     _locks: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict)
     _noted: dict[tuple[str, str], datetime] = field(default_factory=dict)
 
@@ -259,6 +262,28 @@ class SignIns:
     async def _renewed(
         self, user: Identity, server: str, stored: StoredTokens, known: Json
     ) -> Json:
+        """Return renewed tokens; a caller that is cancelled waits until they are stored.
+
+        Many refresh tokens count once: without their successor the user has to sign in again.
+        """
+
+        async def renew() -> Json | Exception:
+            try:
+                return await self._renew(user, server, stored, known)
+            except (BotError, SignInNeededError) as error:
+                return error
+
+        renewal = self.tasks.start(renew(), name=f"renew a token for {server}", brief=True)
+        try:
+            renewed = await asyncio.shield(renewal)
+        except asyncio.CancelledError:
+            await asyncio.wait({renewal})
+            raise
+        if isinstance(renewed, Exception):
+            raise renewed
+        return renewed
+
+    async def _renew(self, user: Identity, server: str, stored: StoredTokens, known: Json) -> Json:
         oauth = await asyncio.to_thread(load_oauth)
         try:
             new = await oauth.refresh(self._http(self._of(server)), known)

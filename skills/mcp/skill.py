@@ -41,6 +41,7 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
         services.now,
         ask=asking_through(services.outlets),
         refused=services.config.live(FetchSettings),
+        tasks=services.tasks,
     )
     servers = McpServers(
         mcp,

@@ -40,6 +40,8 @@ class FakeOAuth:
         codes: The sign-ins whose tokens have not been fetched, by code.
         calls: The accounts that have called the tool.
         mood: `hangs` for a server that never answers a token, `refuses` for one that takes none.
+        renewed: Set when a token was renewed, before the answer.
+        answers: Cleared for a server that gives no answer to a renewal yet.
         closing: Set when the server is closed.
     """
 
@@ -56,9 +58,14 @@ class FakeOAuth:
     clients: list[Json] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     mood: str = ""
+    renewed: asyncio.Event = field(default_factory=asyncio.Event)
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     registered: Json = field(default_factory=dict)
     codes: dict[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.answers.set()
 
     @property
     def url(self) -> str:
@@ -132,6 +139,9 @@ class FakeOAuth:
             return web.json_response({"error": "invalid_grant"}, status=400)
         access, refresh = f"access-{secrets.token_hex(8)}", f"refresh-{secrets.token_hex(8)}"
         self.access[access], self.refreshes[refresh] = account, account
+        if form["grant_type"] == "refresh_token":
+            self.renewed.set()
+            await self.answers.wait()
         return web.json_response(
             {
                 "access_token": access,

@@ -166,6 +166,23 @@ async def test_a_token_that_ends_soon_is_renewed_once_for_calls_at_the_same_time
     assert await sign_ins(fake, people, clock).access(ALICE, "mail") == one.result()
 
 
+async def test_a_renewed_token_is_kept_although_the_call_that_needs_it_is_stopped(
+    fake: FakeOAuth, people: Database, clock: FakeClock
+) -> None:
+    it = sign_ins(fake, people, clock)
+    await signed_in(it, fake)
+    clock.advance(fake.expires_in)
+    fake.answers.clear()
+    call = asyncio.ensure_future(it.access(ALICE, "mail"))
+    await fake.renewed.wait()
+    call.cancel()
+    fake.answers.set()
+    await asyncio.wait({call})
+
+    assert call.cancelled()
+    assert fake.access[await it.access(ALICE, "mail")] == "alice"
+
+
 async def test_a_refused_renewal_needs_a_new_sign_in(
     fake: FakeOAuth, people: Database, clock: FakeClock
 ) -> None:
