@@ -39,6 +39,7 @@ async def test_while_all_is_paused_messages_are_kept_and_answered_afterwards(
         talk = await chat.ask("alice", "Count my hens.")
         await chat.card(talk, "hens")
         await chat.reads(talk, "Begun.")
+        await chat.stored("Begun.")
         await chat.gate.held(1)
         said = await command(chat, "root", "pause all")
         await chat.write("alice", talk, "Hello?", mention=True)
@@ -109,6 +110,7 @@ async def test_a_drained_process_says_so_and_begins_nothing_new(chat_way: ChatWa
     async with new_chat(chat_way) as chat, chat.bot(hens(), access=with_admin(chat)):
         talk = await chat.ask("alice", "Count my hens.")
         await chat.reads(talk, "Begun.")
+        await chat.stored("Begun.")
         await chat.gate.held(1)
         before = chat.running.draining.is_set()
         done = await command(chat, "root", "drain")
