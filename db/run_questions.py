@@ -152,10 +152,14 @@ async def count(
     return await count_rows(tx, asked, asked.c.run_id == run_id, *of_kind, *in_status)
 
 
-async def permitted(tx: Transaction, run_id: str, tool: str) -> bool:
-    """Return True if a tool was permitted to a run for all its calls."""
+async def permitted(tx: Transaction, run_id: str, tool: str, *, approver: str = "") -> bool:
+    """Return True if a tool was permitted to a run for all its calls that this approver decides.
+
+    The yes of the owner does not answer the question to a role, and neither the other way round.
+    """
     calls = (asked.c.run_id == run_id, asked.c.tool == tool, asked.c.kind == "permit")
-    return await has_row(tx, asked, *calls, asked.c.status == "yes", asked.c.whole_run)
+    by_approver = (asked.c.approver == approver, asked.c.status == "yes", asked.c.whole_run)
+    return await has_row(tx, asked, *calls, *by_approver)
 
 
 async def show(tx: Transaction, question_id: str, message_id: str, now: datetime) -> None:

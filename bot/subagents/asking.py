@@ -106,8 +106,10 @@ class OwnerQuestions(AnswerWaiter):
                     yes = known.status == "yes"
                     decided[known.id] = known if yes else _like(known, leader)
                     self.events.publish(QuestionSettled(question_id=leader.id))
-                elif await run_questions.permitted(tx, self.run.id, question.tool):
-                    # The owner has permitted the tool for the whole run.
+                elif await run_questions.permitted(
+                    tx, self.run.id, question.tool, approver=question.approver
+                ):
+                    # Who decides has permitted the tool for the whole run.
                     now, by = self.now(), self.run.user_id
                     await run_questions.put(tx, question, self.run.place, now)
                     await run_questions.answer(tx, question.id, status="yes", by=by, now=now)

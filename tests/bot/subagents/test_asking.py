@@ -9,8 +9,9 @@ from bot.agent.messages import ToolResult
 from bot.agent.toolbox import Toolbox
 from bot.errors import FencedError
 from bot.subagents.asking import MOST_UNANSWERED
-from bot.values import Identity, RunStatus
+from bot.values import Identity, Place, RunStatus
 from db import run_questions
+from db.rows import place_columns
 from db.runs import Run
 from skills.base import Effects
 from tests.fakes.asking import Asked, letter
@@ -70,6 +71,24 @@ async def test_one_yes_begins_one_call_also_under_a_yes_for_the_whole_run(
 
     assert (before, first, begun) == (False, "", True)
     assert "may have run" in second
+
+
+async def test_the_owners_yes_for_the_whole_run_does_not_answer_the_question_to_a_role(
+    asked: Asked, alice: Identity
+) -> None:
+    channel = Place("discord", "900", "800")
+    run = await asked.run(alice, **place_columns(channel))
+    asking = asked.asking(run, alice)
+    await asked.put(asking, run, "1.0", status="yes", whole_run=True)
+    box = asked.toolbox(asking, asked.mail(), mail="ask:lead")
+    call = box.call(letter("1.1"), asked.context(run, alice, "1.1"))
+    async with asked.going(call):
+        question = await asked.outlet.asked()
+        refused = await asked.choose(alice, question.id, "yes")
+
+    assert "the role `lead`'s yes" in question.text
+    assert "A rule gives this decision to the role `lead`" in refused.text
+    assert asked.posted == []
 
 
 async def test_one_yes_begins_no_call_of_an_attempt_that_was_taken_over(
