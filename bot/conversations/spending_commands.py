@@ -41,6 +41,10 @@ NOT_RAISED = (
     "Nothing was raised: there is no limit “{name}” here, its day or month has ended, or nothing "
     "was used of it yet. One of which nothing is used is changed in `config.yaml`.\n{limits}"
 )
+OTHER_UNIT = (
+    "Nothing was raised: no limit “{name}” is in that unit. Write `$5` for one in dollars, and a "
+    "number for one in weighted tokens.\n{limits}"
+)
 NO_LIMITS = "No spending limit applies here."
 USAGE = (
     "Write the limit (channel, server, bot or me) and by how much to raise it today: `$5` or a "
@@ -74,6 +78,11 @@ class Raise:
         halves = (math.ceil((each or 0) / 2) for each in (pool.tokens, pool.cost))
         return cls(*halves)
 
+    def changes(self, pool: Pool) -> bool:
+        """Return True if a limit is in one of the units of the amounts."""
+        in_tokens = self.tokens > 0 and pool.tokens is not None
+        return in_tokens or (self.cost > 0 and pool.cost is not None)
+
     def __str__(self) -> str:
         """Return the amounts as the command takes them."""
         dollars = f"${Decimal(self.cost) / MICRO_DOLLARS:f}" if self.cost else ""
@@ -90,11 +99,15 @@ async def raise_limit(call: CommandCall) -> CommandReply:
     payer = Payer(user=caller.user, place=caller.place, work_id="")
     if scope := WORDS.get(name):
         found = [pool for pool, _ in await bot.ledger.states(payer) if pool.scope is scope]
-        ids, about = [pool.id for pool in found], place_of(scope, caller.place)
+        ids = [pool.id for pool in found if raised.changes(pool)]
+        about = place_of(scope, caller.place)
     else:
-        ids, about = [call.get("limit")], _place_in(call.get("limit"))
+        found, ids, about = [], [call.get("limit")], _place_in(call.get("limit"))
     if not has_admin_powers(caller, about):
         raise NotAllowedError("Only an admin of what this limits may raise it.")
+    if found and not ids:
+        limits = limits_text(await bot.ledger.states(payer))
+        raise BadRequestError(OTHER_UNIT.format(name=one_line(name, 40), limits=limits))
     now = bot.now()
     until = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
     async with call.applied() as tx:

@@ -181,6 +181,28 @@ async def test_an_admin_raises_a_limit_for_today(database_url: str) -> None:
     assert second == "More hens."
 
 
+async def test_a_raise_in_a_unit_that_the_limit_does_not_have_is_refused(
+    database_url: str,
+) -> None:
+    in_tokens = {"day": {"tokens": 100_000}}
+    limits = spending(channel=in_tokens, bot=in_tokens | {"month": {"usd": 9}})
+    more = {"prices": PRICES}
+    play = Play(main=[answer("Hens.", 10)])
+    async with stage(database_url, play, spending=limits, more_models=more, access=ROOT) as it:
+        await it.say(ALICE, "Hello")
+        await replied(it, 1)
+        refused = await it.command(ADMIN, "/retinue raise channel $1")
+        raised = await it.command(ADMIN, "/retinue raise bot $1")
+        more_of = {row["id"].count("-"): row["extra_cost"] for row in await it.rows(pools)}
+
+    assert refused.failed
+    assert "no limit “channel” is in that unit" in refused.text
+    assert "- this channel today: 10 of 100,000 weighted tokens" in refused.text
+    assert not raised.failed
+    # The pools of the day have more hyphens than that of the month.
+    assert more_of == {2: 0, 1: 1_000_000}
+
+
 async def test_an_admin_of_a_server_raises_what_is_limited_there_and_nothing_else(
     database_url: str,
 ) -> None:
