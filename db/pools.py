@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import bindparam, case, delete, select, update
+from sqlalchemy import and_, bindparam, case, delete, or_, select, update
 
 from bot.spending.amounts import PoolState
 from db.database import Transaction
@@ -188,9 +188,22 @@ async def raise_limits(
 async def mark(
     tx: Transaction, pool_id: str, what: Literal["warned_at", "exhausted_at"], now: datetime
 ) -> bool:
-    """Record that a state of a pool was reported; `False` if it was recorded before."""
-    column = pools.c[what]
-    return await change(tx, pools, pools.c.id == pool_id, column.is_(None), **{what: now})
+    """Record that a state of a pool was reported; `False` if it was recorded before.
+
+    What was reported while an admin had raised the limit does not count after the raise.
+    """
+    column, until = pools.c[what], pools.c.extra_until
+    is_new = or_(column.is_(None), and_(until <= now, column < until))
+    return await change(tx, pools, pools.c.id == pool_id, is_new, **{what: now})
+
+
+async def unmark(tx: Transaction, now: datetime) -> None:
+    """Forget what was reported of the pools whose periods have not ended: limits have changed."""
+    reported = or_(pools.c.warned_at.is_not(None), pools.c.exhausted_at.is_not(None))
+    marked = select(pools.c.id).where(pools.c.ends_at > now, reported).order_by(pools.c.id)
+    ids = list(await tx.scalars(marked.with_for_update()))
+    unmarked = update(pools).where(_THESE).values(warned_at=None, exhausted_at=None)
+    await tx.execute(unmarked, {"b_ids": ids})
 
 
 async def _move(tx: Transaction, ids: Sequence[str], **amounts: int) -> None:

@@ -193,8 +193,10 @@ class SpendingNotices:
             return []
         used, resets = amounts(pool, state), f"It resets at {pool.resets_at:%Y-%m-%d %H:%M} UTC."
         known = await users.get(tx, payer.user.key)
-        # A limit that was raised can be reached again.
-        raised = f"{state.extra_cost} {state.extra_tokens}"
+        # A limit that was raised or changed can be reached again, and one of a month after a day
+        # for which it was raised.
+        limit = f"{pool.cost} {pool.tokens} {state.extra_cost} {state.extra_tokens}"
+        when = f"on {self.now().date()}" if notice.exhausted else ""
         if not notice.exhausted and not pool.scope.shared:
             if known is None:  # The user's data were deleted during the call.
                 return []
@@ -203,7 +205,7 @@ class SpendingNotices:
             workspace = account_workspace(user.platform, payer.place.workspace)
             place = Place(user.platform, workspace)
             text = f"{WARN_PERCENT} % of the limit of {limit_name(pool)} is used: {used}. {resets}"
-            digest = hashlib.sha256(f"{pool.id} {raised}".encode()).hexdigest()
+            digest = hashlib.sha256(f"{pool.id} {limit}".encode()).hexdigest()
             key = f"spending-{digest[:24]}"
             entry = outbox.NewOutboxEntry(
                 key=key, user_id=user.key, place=place, run_id=None, title=SPENDING_TITLE, text=text
@@ -221,7 +223,7 @@ class SpendingNotices:
         return await self.admins.tell(
             tx,
             AdminNotice(
-                key=f"spending {pool.id} {notice.exhausted} {raised}",
+                key=f"spending {pool.id} {notice.exhausted} {limit} {when}".strip(),
                 text=f"The spending limit of {subject} {state_words}: {used} used. {resets}",
                 place=place_of(pool.scope, payer.place),
                 buttons=((f"Raise by {by} for today", f"!retinue raise {pool.id} {by}"),),

@@ -1,4 +1,7 @@
-"""Deletes the pools of removed limits: a limit that comes back counts its whole period."""
+"""Follows changed limits: pools of removed ones are deleted, and others are reported again.
+
+A limit that comes back counts its whole period.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,7 +32,10 @@ class PoolCleanup:
     _done: SpendingSettings | None = field(default=None)
 
     async def forget_unlimited(self) -> None:
-        """Delete the pools without a limit; later those from which calls in progress draw."""
+        """Delete the pools without a limit; later those from which calls in progress draw.
+
+        The use of a limit that has changed is reported again.
+        """
         settings = self.settings()
         if settings is self._done:
             return
@@ -39,6 +45,8 @@ class PoolCleanup:
         for begin in range(0, len(without), BATCH):
             gone += await self.database.write(pools.forget, without[begin : begin + BATCH])
         if gone == len(without):
+            if self._done is not None and settings != self._done:
+                await self.database.write(pools.unmark, self.now())
             self._done = settings
 
 

@@ -17,8 +17,10 @@ from bot.spending.pools import Payer, Pool, Scope, pools_of
 from bot.spending.settings import SpendingSettings
 from bot.tasks import Tasks
 from bot.values import Identity, Place
-from db import outbox
+from db import outbox, tables
 from db.database import Database
+from db.rows import count_rows
+from tests.fakes.bank import DAY
 from tests.fakes.clock import FakeClock
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.stored import Stored
@@ -86,6 +88,30 @@ async def test_a_user_is_told_again_of_a_limit_that_was_raised(
 
     assert keys[0] == keys[1] != keys[2]
     assert [item and "$1.60 of $2.00" in item.text for item in items] == [False, False, True]
+
+
+async def test_admins_are_told_of_a_month_again_on_a_day_after_a_raise_and_of_another_limit(
+    database: Database, clock: FakeClock, alice: Identity
+) -> None:
+    await Stored(database, clock).person(alice)
+    payer = Payer(user=alice, place=DISCORD, work_id="turn")
+    notices = spending_notices(database, clock)
+
+    async def stored(usd: int) -> int:
+        """Tell of a refusal by the month's limit; return the number of notices so far."""
+        limits = SpendingSettings.model_validate({"bot": {"month": {"usd": usd}}})
+        (pool,) = pools_of(payer, "", limits, clock())
+        notice = PoolNotice(
+            payer=payer, pool=pool, state=PoolState(id=pool.id, used_cost=1), exhausted=True
+        )
+        async with database.transaction() as tx:
+            await notices.tell(tx, notice)
+            return await count_rows(tx, tables.admin_notices)
+
+    numbers = [await stored(1), await stored(1), await stored(2)]
+    clock.advance(DAY.total_seconds())
+
+    assert [*numbers, await stored(2)] == [1, 1, 2, 3]
 
 
 async def test_a_user_whose_data_were_deleted_during_the_call_is_not_told(

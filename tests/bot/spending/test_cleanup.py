@@ -53,6 +53,20 @@ async def test_a_limit_that_comes_back_counts_what_was_used_without_it(
     assert (of_bot.used_cost, of_user.used_cost) == (200, 5_000_100)
 
 
+async def test_the_use_of_a_limit_that_was_changed_is_reported_again(
+    bank: Bank, alice: Identity
+) -> None:
+    cleanup = PoolCleanup(bank.database, lambda: bank.limits, bank.clock)
+    bank.limit(bot={"month": {"usd": "0.01"}})
+    await cleanup.forget_unlimited()
+    for limit in ("0.01", "0.01", "0.02", "0.02"):
+        bank.limit(bot={"month": {"usd": limit}})
+        await cleanup.forget_unlimited()
+        await bank.spend(payer(alice), billed(4_300, 0), call(4_300, 10))
+
+    assert bank.told == [("bot", False), ("bot", False)]
+
+
 async def test_a_pool_is_forgotten_once_no_call_in_progress_draws_from_it(
     bank: Bank, alice: Identity
 ) -> None:

@@ -175,6 +175,24 @@ async def test_a_limit_that_was_raised_allows_more_until_its_day_ends(
     assert bank.told == [("bot", False), ("bot", True), ("bot", True)]
 
 
+async def test_a_refusal_under_a_raise_is_no_refusal_of_the_next_day(
+    bank: Bank, alice: Identity, clock: FakeClock
+) -> None:
+    bank.limit(bot={"month": {"usd": "0.01"}})
+    await bank.spend(payer(alice), billed(9_000, 0), call(9_000, 10))
+    (pool, _), now = (await bank.ledger().states(payer(alice)))[0], clock()
+    async with bank.database.transaction() as tx:
+        await pools.raise_limits(tx, [pool.id], tokens=0, cost=10_000, until=now + DAY, now=now)
+    await bank.spend(payer(alice), billed(9_000, 0), call(9_000, 10))
+
+    for days in (0, 0, 1, 0):
+        clock.advance(DAY.total_seconds() * days)
+        with pytest.raises(SpendingLimitError):
+            await bank.spend(payer(alice), billed(1_000, 0))
+
+    assert [exhausted for _, exhausted in bank.told] == [False, False, True, True]
+
+
 async def test_a_limit_whose_period_has_ended_is_not_raised(
     bank: Bank, alice: Identity, clock: FakeClock
 ) -> None:
