@@ -201,7 +201,8 @@ def _hash(raw: bytes | None) -> str:
 def _is_blank(raw: bytes | None) -> bool:
     """Return True if a file has nothing but comments."""
     lines = (raw or b"").removeprefix(b"\xef\xbb\xbf").splitlines()
-    return all(not line.strip() or line.startswith((b"#", b"---", b"...")) for line in lines)
+    texts = map(bytes.strip, lines)
+    return all(not text or text.startswith((b"#", b"---", b"...")) for text in texts)
 
 
 class LiveConfig:

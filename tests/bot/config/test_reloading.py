@@ -117,7 +117,9 @@ async def test_a_file_may_change_again_and_again(desk: Desk) -> None:
     assert seen == [NEW, OLD, NEW]
 
 
-@pytest.mark.parametrize("left", ["", "\n  \n", "# nothing\n", "---\n", "\ufeff"])
+@pytest.mark.parametrize(
+    "left", ["", "\n  \n", "# nothing\n", "#slack:\n  # signing_secret: x\n", "---\n", "\ufeff"]
+)
 async def test_a_file_that_is_emptied_is_a_mistake(desk: Desk, left: str) -> None:
     desk.put(left)
     emptied = await desk.look()
