@@ -13,7 +13,7 @@ from bot.errors import DeliveryError, NotAllowedError
 from bot.platforms.base import Outlet
 from bot.platforms.reading import Membership
 from bot.recent import Recent
-from bot.rights.effective import Rights
+from bot.rights.effective import GUEST, USER, Rights
 from bot.rights.settings import (
     GROUP_KINDS,
     Expand,
@@ -167,18 +167,21 @@ class RightsDirectory:
         """Return the rules, as they are spelled, that no longer ask a user in a place.
 
         A grant counts in its server or workspace. One by a role whose members are those of a
-        channel counts in its channel alone: in another one its giver may not have that role.
+        channel counts in its channel alone: in another one its giver may not have that role. So
+        does one by a role that is no longer configured, since it may have been such a role.
         """
         found = await self.database.read(standing_grants.of_server, user.key, place, self.now())
-        of_channels = {
+        named = self.settings().named
+        of_servers = {
             name
-            for name, role in self.settings().named.items()
-            if any("-channel:" in each for each in role.members)
+            for name, role in named.items()
+            if not any("-channel:" in each for each in role.members)
         }
+        of_servers |= {"", USER, GUEST} - named.keys()
         return frozenset(
             each.rule
             for each in found
-            if each.place.channel == place.channel or each.approver not in of_channels
+            if each.place.channel == place.channel or each.approver in of_servers
         )
 
     async def check(self, user: Identity, place: Place) -> None:
