@@ -136,7 +136,12 @@ class Admission(StrEnum):
 
 
 def decide(
-    settings: SubagentSettings, usage: RunUsage, now: datetime, *, may_queue: bool
+    settings: SubagentSettings,
+    usage: RunUsage,
+    now: datetime,
+    *,
+    may_queue: bool,
+    paused: bool = False,
 ) -> Admission:
     """Decide if one more run starts now or waits.
 
@@ -145,6 +150,7 @@ def decide(
         usage: The current usage.
         now: The time of the decision.
         may_queue: False for a delegated task, whose caller waits inside a turn.
+        paused: Whether a pause lets no run start now.
 
     Raises:
         LimitReachedError: A cap refuses the run; the text names the cap, the usage, and the time of
@@ -165,7 +171,7 @@ def decide(
             limit=f"subagents.{key}.max_requests",
             retry_after_seconds=wait,
         )
-    free = settings.slots.admit(usage.running, usage.running_global)
+    free = not paused and settings.slots.admit(usage.running, usage.running_global)
     if free and (usage.queued == 0 or not may_queue):
         return Admission.ADMITTED
     if may_queue and usage.queued < settings.max_queued_per_user:

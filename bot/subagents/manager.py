@@ -217,8 +217,8 @@ class SubagentManager:
         held = pauses.covering(paused, plan.run.user_id, plan.run.place) is not None
         if held and not may_queue:
             raise NotAllowedError(NOT_DELEGATED)
-        decision = decide(settings, before.usage, now, may_queue=may_queue)
-        waits = held or decision is Admission.QUEUED
+        decision = decide(settings, before.usage, now, may_queue=may_queue, paused=held)
+        waits = decision is Admission.QUEUED
         status = RunStatus.QUEUED if waits else RunStatus.ACCEPTED
         run = await admission.insert_run(tx, plan.run, status, now)
         position = await admission.queue_position(tx, run) if waits else None

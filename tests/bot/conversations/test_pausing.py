@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.errors import NotAllowedError
+from bot.errors import LimitReachedError, NotAllowedError
 from bot.subagents.requests import RunRequest
 from bot.values import Identity, RunStatus
 from db import pauses
@@ -74,3 +74,19 @@ async def test_a_run_waits_for_the_end_of_a_pause_and_a_task_is_not_delegated(
 
     assert spawned.run.status is RunStatus.QUEUED
     assert any("paused" in note for note in spawned.notes)
+
+
+async def test_no_more_runs_wait_for_the_end_of_a_pause_than_may_wait(
+    process: Process, alice: Identity
+) -> None:
+    office = process.office
+    await Stored(process.database, process.clock).person(alice)
+    most = office.manager.settings().max_queued_per_user
+    await pause(process)
+
+    spawned = [await office.ask(alice) for _ in range(most)]
+    with pytest.raises(LimitReachedError, match="waiting") as refused:
+        await office.ask(alice)
+
+    assert {each.run.status for each in spawned} == {RunStatus.QUEUED}
+    assert refused.value.limit == "subagents.max_queued_per_user"
