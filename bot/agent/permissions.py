@@ -83,8 +83,15 @@ class PermissionRules:
 
     @property
     def as_given(self) -> dict[str, str]:
-        """The rules in the form that `read_rules` takes."""
-        return {rule.key: rule.value for rule in self.rules}
+        """The rules in the form that `read_rules` takes.
+
+        Of rules about the same, only the last one can count; it stands where it was given.
+        """
+        given: dict[str, str] = {}
+        for rule in self.rules:
+            given.pop(rule.key, None)
+            given[rule.key] = rule.value
+        return given
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,15 @@ RULES = st.lists(RULE, max_size=6).map(lambda rules: PermissionRules(tuple(rules
 STRICTNESS = [ALLOW, ASK, DENY]
 
 
+@given(RULES, NAMES, SUBJECTS)
+def test_rules_that_were_stored_decide_as_before(
+    rules: PermissionRules, tool: str, subject: str
+) -> None:
+    found, stored = rules.find(tool, subject), read_rules(rules.as_given).find(tool, subject)
+
+    assert (found and found.decision) == (stored and stored.decision)
+
+
 @pytest.mark.parametrize(
     ("tool", "subject", "decision"),
     [
