@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bot.agent.permissions import PermissionSettings
+from bot.agent.permissions import PermissionRule, PermissionSettings
 from bot.rights.effective import NOUNS, USER
 from bot.rights.settings import DIRECT, LimitSettings, RolesSettings, names_of, rights_of
 from bot.subagents.limits import SubagentSettings
@@ -59,16 +59,21 @@ class RightsSources:
             *((f"{level.key}.permissions", level.rules) for level in rights.levels),
         ]
         for above, each in rules:
-            lines += [
-                f"- rule: `{rule}` ({self._source(f'{above}.{rule.key}')})" for rule in each.rules
-            ]
+            lines += [f"- rule: `{rule}` ({self._source_of(above, rule)})" for rule in each.rules]
         for name in LimitSettings.model_fields:
             value, key = rights.cap(name, getattr(self.subagents, name), f"subagents.{name}")
-            lines.append(f"- {name}: {value:,g} ({self._source(key)})")
+            number = int(value) if float(value).is_integer() else value
+            lines.append(f"- {name}: {number:,} ({self._source(key)})")
         if DIRECT in names_of(place):
             source = self._source(f"{place.platform}.direct_messages")
             lines.append(f"- direct messages: {self.direct(place.platform)} ({source})")
         return lines
+
+    def _source_of(self, above: str, rule: PermissionRule) -> str:
+        """Return the source of a rule below a key; `shell` may be written as `shell:*`."""
+        keys = [f"{above}.{name}" for name in (rule.key, f"{rule.tool}:{rule.subject}")]
+        known = (key for key in keys if self.origin(key) != DEFAULT)
+        return self._source(next(known, keys[0]))
 
     def _source(self, key: str) -> str:
         return f"`{key}`, {self.origin(key)}"

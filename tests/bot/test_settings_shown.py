@@ -63,6 +63,19 @@ def test_the_members_of_an_admin_role_are_shown_as_admins(
     assert lines(file, HERE, "discord:10009", group)[0].endswith(f": {rights}")
 
 
+def test_a_rule_about_every_subject_and_a_high_cap_are_shown_as_they_are_written(
+    file: Path,
+) -> None:
+    file.write_text(
+        'permissions:\n  rules:\n    "shell:*": ask\nsubagents: {max_token_budget: 1234567}\n'
+    )
+
+    found = lines(file, HERE, GUEST)
+
+    assert "- rule: shell: ask (permissions.rules.shell:*, config.yaml line 3)" in found
+    assert "- max_token_budget: 1,234,567 (subagents.max_token_budget, config.yaml line 4)" in found
+
+
 def test_each_value_has_its_source(file: Path) -> None:
     found = lines(file, HERE, GUEST)
 
