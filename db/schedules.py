@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import count
 from typing import Any
 
 from sqlalchemy import Row, Select, func, insert, or_, select, update
 
 from bot.values import UNFINISHED, Place, RunStatus
 from db.database import Transaction
+from db.pauses import Pause, covering
 from db.rows import RowMapper, change, insert_new
 from db.tables import outbox, schedule_fires, schedules, subagent_runs
 
@@ -149,12 +151,26 @@ async def _end(tx: Transaction, schedule_id: str, status: str, now: datetime) ->
 
 
 async def due(
-    tx: Transaction, platforms: Sequence[str], now: datetime, *, limit: int = 100
+    tx: Transaction,
+    platforms: Sequence[str],
+    now: datetime,
+    *,
+    limit: int = 100,
+    paused: Sequence[Pause] = (),
 ) -> list[Schedule]:
-    """Return the schedules on these platforms that are due, longest overdue first."""
+    """Return the schedules on these platforms that are due, longest overdue first.
+
+    Those in the scope of a pause are left out, so that they do not keep others from their turn.
+    """
     active = (schedules.c.status == "active", schedules.c.channel.in_(platforms))
-    due = schedules.c.due_at
-    return await _SCHEDULES.find_all(tx, *active, due <= now, order=[due], limit=limit)
+    due, found = schedules.c.due_at, list[Schedule]()
+    query = _SCHEDULES.query.where(*active, due <= now).order_by(due, schedules.c.id).limit(limit)
+    for page in count():
+        read = await _SCHEDULES.all(tx, query.offset(page * limit))
+        found += [each for each in read if not covering(paused, each.user_id, each.place)]
+        if len(read) < limit or len(found) >= limit:
+            break
+    return found[:limit]
 
 
 async def claim(

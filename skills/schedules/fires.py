@@ -55,14 +55,12 @@ class Fires:
         """Start the fires that are due, and record the outcomes of earlier ones."""
         now = self.now()
         async with self.database.snapshot() as tx:
-            due = await schedules.due(tx, self.platforms, now)
-            paused = await pauses.listed(tx) if due else []
+            # Others are made after the pause, or reported as missed after `GRACE`.
+            paused = await pauses.listed(tx)
+            due = await schedules.due(tx, self.platforms, now, paused=paused)
             left = await schedules.left_behind(tx, self.platforms, now - OVERDUE)
             ended = await schedules.ended(tx)
         for schedule in due:
-            if pauses.covering(paused, schedule.user_id, schedule.place):
-                # It is made after the pause, or reported as missed after `GRACE`.
-                continue
             fire = None
             try:
                 fire = await self._claim(schedule)

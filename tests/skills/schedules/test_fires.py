@@ -97,6 +97,24 @@ async def test_a_schedule_that_is_due_during_a_pause_fires_after_it(
     assert len(await plans.runs()) == 1
 
 
+async def test_many_schedules_that_a_pause_holds_do_not_keep_others_from_firing(
+    plans: Plans, alice: Identity
+) -> None:
+    planned = (await plans.plan(alice, at="in 1 hour")).schedule
+    async with plans.database.transaction() as tx:
+        row = (await tx.execute(select(schedules))).mappings().one()
+        copies = [{**row, "id": f"{number:032d}", "number": number} for number in range(2, 252)]
+        await tx.execute(insert(schedules), copies)
+    await plans.plan(Identity("discord", "", "1002"), "Milk the cow", at="in 2 hours")
+    pause = Pause(user_id=alice.key, paused_by="discord::9", created_at=plans.clock())
+    await plans.database.write(pauses.put, pause)
+
+    await plans.pass_until("2026-11-21 11:00:03")
+
+    assert [run.task for run in await plans.runs()] == ["Milk the cow"]
+    assert (await plans.read(planned)).status == "active"
+
+
 async def test_a_rhythm_fires_at_each_of_its_times(plans: Plans, alice: Identity) -> None:
     await plans.plan(alice, cron="0 9 * * 1-5")
 
