@@ -16,6 +16,10 @@ class NotAllowedError(BotError):
     """The user lacks the right to the action."""
 
 
+class UnknownRoleError(NotAllowedError):
+    """The role of the user cannot be known at the moment."""
+
+
 class NotFoundError(BotError):
     """The object does not exist or belongs to another user; both cases give the same answer."""
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from bot.conversations.access import AccessSettings, is_blocked, is_private, spelled
 from bot.conversations.pairing import Pairings
-from bot.errors import DeliveryError, NotAllowedError
+from bot.errors import DeliveryError, NotAllowedError, UnknownRoleError
 from bot.platforms.base import Outlet
 from bot.platforms.reading import Membership
 from bot.recent import Recent
@@ -43,10 +43,6 @@ NOT_HERE = "The role `{role}` may not use this bot here. Ask an operator of this
 
 NOT_A_MEMBER = "I answer direct messages of members of a server or workspace that has me."
 LOST = "You have no access to this bot here any more."
-
-
-class UnknownRoleError(NotAllowedError):
-    """Raised when the role of a user cannot be known at the moment."""
 
 
 #: A user in a server or workspace.

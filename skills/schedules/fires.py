@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.conversations.access import AccessSettings, is_blocked
-from bot.errors import BotError, DatabaseUnreachableError
+from bot.errors import BotError, DatabaseUnreachableError, UnknownRoleError
 from bot.events import AnnouncementDue, EventBus
 from bot.run_texts import status_text
 from bot.subagents.manager import SubagentManager
@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 
 #: A fire that was claimed this long ago without a result is taken over by any process.
 OVERDUE = timedelta(seconds=10)
-#: Retry period of a fire that fails because of an internal error.
+#: Retry period of a fire that fails because of an internal error, or of a platform that does not
+#: answer.
 GIVE_UP_AFTER = timedelta(minutes=30)
 OUR_FAULT = "Something went wrong on our side; the log says more."
 
@@ -139,7 +140,9 @@ class Fires:
         except DatabaseUnreachableError:
             raise
         except BotError as error:
-            await self._refuse(fire, str(error))
+            # A platform that does not answer takes nobody's schedule: the fire is tried again.
+            if not isinstance(error, UnknownRoleError) or now - fire.created_at > GIVE_UP_AFTER:
+                await self._refuse(fire, str(error))
             return
         await self._close(fire, "started", spawned.run.id)
 

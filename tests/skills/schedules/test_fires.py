@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import insert, select
 
 from bot.conversations.access import AccessSettings
-from bot.errors import NotAllowedError
+from bot.conversations.rights import UNKNOWN
+from bot.errors import NotAllowedError, UnknownRoleError
 from bot.rights.effective import Rights
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller, RunRequest, Spawned
@@ -79,6 +80,31 @@ async def test_nothing_is_started_for_a_user_who_has_lost_access(
     ((_, made),) = await plans.made()
     assert made == "refused"
     assert (await plans.read(planned.schedule)).status == "active"
+
+
+@pytest.mark.parametrize(
+    ("away", "made", "runs"),
+    [(timedelta(minutes=20), "started", 1), (2 * GIVE_UP_AFTER, "refused", 0)],
+)
+async def test_a_fire_waits_for_a_platform_that_does_not_tell_the_role(
+    plans: Plans, alice: Identity, away: timedelta, made: str, runs: int
+) -> None:
+    back = NINE + away
+
+    async def rights(_: Identity, __: Place) -> Rights:
+        if plans.clock() < back:
+            raise UnknownRoleError(UNKNOWN)
+        return Rights()
+
+    await plans.plan(alice, at="2026-11-22 09:00")
+    fires = plans.fires(manager=replace(plans.office.manager, rights=rights))
+    plans.clock.advance((NINE - plans.clock()).total_seconds())
+    for _ in range(70):
+        await fires.fire_due()
+        plans.clock.advance(60)
+
+    assert [status for _, status in await plans.made()] == [made]
+    assert len(await plans.runs()) == runs
 
 
 async def test_a_schedule_that_is_due_during_a_pause_fires_after_it(
