@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar, get_args
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic_core import PydanticKnownError
 
 #: Returns the current time, aware, in UTC.
 Clock = Callable[[], datetime]
@@ -43,6 +44,17 @@ class Settings(BaseModel):
     def __call__(self) -> Self:
         """Return itself: a fixed group stands in for a live one."""
         return self
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_truth(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse `yes` for a number, which would be 1: one day, one step."""
+        if type(value) is bool and info.field_name is not None:
+            kind = cls.model_fields[info.field_name].annotation
+            kinds = {kind, *get_args(kind)}
+            if bool not in kinds and kinds & {int, float}:
+                raise PydanticKnownError("int_type" if int in kinds else "float_type")
+        return value
 
 
 Section = TypeVar("Section", bound=Settings)
