@@ -32,7 +32,7 @@ from bot.disk import DiskReserve
 from bot.events import EventBus, RunEnded, ServiceTroubled
 from bot.models.providers import Models
 from bot.platforms.base import Outlet
-from bot.rights.names import known_names, unknown_names
+from bot.rights.names import known_names, unknown_approvers, unknown_names
 from bot.rights.settings import RolesSettings
 from bot.spending.cleanup import PoolCleanup
 from bot.spending.ledger import Ledger
@@ -113,7 +113,7 @@ def directory_of(
 
 
 def unknown_rights_of(base: Foundation) -> Callable[[], list[str]]:
-    """Return a function that returns a sentence for each unknown name in a list of rights."""
+    """Return a function that returns a sentence for each unknown name in lists and rules."""
 
     def found() -> list[str]:
         config = base.config()
@@ -121,7 +121,10 @@ def unknown_rights_of(base: Foundation) -> Callable[[], list[str]]:
         names = [(each.provider, each.model) for each in choices]
         folders = SkillCatalog([Path(folder) for folder in config.agent_skills.folders])
         known = known_names(names, base.agents.by_name, folders.by_name, base.registry.tools)
-        return list(unknown_names(config.roles, known, base.registry.has))
+        return [
+            *unknown_names(config.roles, known, base.registry.has),
+            *unknown_approvers(config.permissions.rules, config.roles),
+        ]
 
     return found
 

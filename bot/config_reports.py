@@ -46,6 +46,8 @@ class ConfigReports:
             log.error("%s", problem)
         now, keys = self.now(), list[str]()
         about = tuple(each.key for each in reload.changes)
+        # A role that was removed may be named anywhere.
+        of_roles = any(each.startswith("roles.named") for each in about)
         cautions = (*unwise(self.current()), *self.unknown()) if about else ()
         notice = AdminNotice(
             key=f"configuration {reload.content} {now.isoformat()}",
@@ -53,7 +55,11 @@ class ConfigReports:
                 [
                     reload.text,
                     *problems,
-                    *[f"⚠ {each}" for each in cautions if each.startswith(about)],
+                    *[
+                        f"⚠ {each}"
+                        for each in cautions
+                        if each.startswith(about) or (of_roles and "`roles.named`" in each)
+                    ],
                 ]
             ),
         )

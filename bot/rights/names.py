@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
+from bot.agent.permissions import read_rules
 from bot.rights.effective import GUEST, NOUNS, USER, Kind, any_fits, model_names
 from bot.rights.settings import RightsSettings, RolesSettings
 
@@ -54,6 +55,24 @@ def unknown_names(
                         what = NOUNS[kind].removeprefix("the ")
                         meant = _meant(name, known[kind])
                         yield f"{key}.{field} names `{name}`, and there is no such {what}{meant}"
+
+
+def unknown_approvers(rules: Mapping[str, str], roles: RolesSettings) -> Iterator[str]:
+    """Yield a sentence for each rule of the configuration that asks a role that is not there.
+
+    Args:
+        rules: `permissions.rules`.
+        roles: The settings, whose levels have rules as well.
+    """
+    lists = {
+        "permissions.rules": rules,
+        **{f"{key}.permissions": level.permissions for key, level in levels_of(roles).items()},
+    }
+    for key, each in lists.items():
+        for name, value in each.items():
+            (rule,) = read_rules({name: value}).rules
+            if told := unknown_role(f"{key}.{name}", rule.approver, roles):
+                yield told
 
 
 def unknown_role(owner: str, name: str, roles: RolesSettings) -> str:

@@ -127,6 +127,28 @@ async def test_a_misspelt_name_of_a_right_is_named_with_the_change(
         assert it.read.count("there is no such tool") == 1
 
 
+async def test_a_rule_and_a_limit_of_a_role_that_is_not_there_are_named_with_the_change(
+    sqlite_url: str, file: LiveFile
+) -> None:
+    access = AccessSettings(admins=("terminal:root",))
+    roles = "roles: {named: {lead: {members: ['terminal:root']}}}\n"
+    uses = (
+        "spending: {roles: {lead: {each: {day: {usd: 1}}}}}\n"
+        "permissions: {rules: {shell: {ask: lead}}}\n"
+    )
+    async with at_terminal(sqlite_url, Play(), name="root", file=file, access=access) as it:
+        await file.counts(f"{roles}{uses}")
+        await it.shows("spending.roles.lead")
+        before = it.read.count("does not have")
+        await file.counts(f"roles: {{named: {{}}}}\n{uses}")
+        await it.shows("permissions.rules.shell asks the role lead, which roles.named does not")
+        await it.shows("spending.roles.lead limits a role that roles.named does not have")
+        await file.counts(f"{roles}{uses.replace('ask: lead', 'ask: leed')}")
+        await it.shows("did you mean lead?")
+
+        assert before == 0
+
+
 async def test_a_skill_is_switched_off_and_on_while_the_bot_runs(
     sqlite_url: str, file: LiveFile
 ) -> None:
