@@ -219,13 +219,15 @@ class SpendingNotices:
             title = "the channel" if pool.scope is Scope.CHANNEL else "the server or workspace"
             subject = f"{title} {':'.join(filter(None, pool.subject.split(':')))}"
         state_words = "is reached" if notice.exhausted else f"is at {WARN_PERCENT} %"
-        by = Raise.half_of(pool)
+        # Half of a limit of 0, which allows nothing on purpose, is nothing.
+        by = str(Raise.half_of(pool))
+        raising = ((f"Raise by {by} for today", f"!retinue raise {pool.id} {by}"),) if by else ()
         return await self.admins.tell(
             tx,
             AdminNotice(
                 key=f"spending {pool.id} {notice.exhausted} {limit} {when}".strip(),
                 text=f"The spending limit of {subject} {state_words}: {used} used. {resets}",
                 place=place_of(pool.scope, payer.place),
-                buttons=((f"Raise by {by} for today", f"!retinue raise {pool.id} {by}"),),
+                buttons=raising,
             ),
         )

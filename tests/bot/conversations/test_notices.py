@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import select
 
 from bot.conversations.access import AccessSettings
 from bot.conversations.admin_notices import AdminNotices
@@ -112,6 +113,23 @@ async def test_admins_are_told_of_a_month_again_on_a_day_after_a_raise_and_of_an
     clock.advance(DAY.total_seconds())
 
     assert [*numbers, await stored(2)] == [1, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("usd", "buttons"), [(0, 0), (1, 1)])
+async def test_the_notice_of_a_limit_that_allows_nothing_has_no_button_that_raises_by_nothing(
+    database: Database, clock: FakeClock, alice: Identity, usd: int, buttons: int
+) -> None:
+    await Stored(database, clock).person(alice)
+    payer = Payer(user=alice, place=DISCORD, work_id="turn")
+    limits = SpendingSettings.model_validate({"bot": {"day": {"usd": usd}}})
+    (pool,) = pools_of(payer, "", limits, clock())
+    state = PoolState(id=pool.id)
+    async with database.transaction() as tx:
+        notice = PoolNotice(payer=payer, pool=pool, state=state, exhausted=True)
+        await spending_notices(database, clock).tell(tx, notice)
+        stored = await tx.scalar(select(tables.admin_notices.c.buttons))
+
+    assert len(stored) == buttons
 
 
 async def test_a_user_whose_data_were_deleted_during_the_call_is_not_told(
