@@ -42,6 +42,7 @@ UNREADABLE = (
 NOT_HERE = "The role `{role}` may not use this bot here. Ask an operator of this bot."
 
 NOT_A_MEMBER = "I answer direct messages of members of a server or workspace that has me."
+NO_DIRECT_MESSAGES = "I do not answer direct messages."
 LOST = "You have no access to this bot here any more."
 
 
@@ -188,8 +189,13 @@ class RightsDirectory:
             NotAllowedError: The user's role may not, or direct messages are for others.
         """
         if not await self._admits_direct(user, place):
-            paired = self.direct(place.platform) == "paired"
-            raise NotAllowedError(await self.pairings.request(user) if paired else NOT_A_MEMBER)
+            match self.direct(place.platform):
+                case "paired":
+                    raise NotAllowedError(await self.pairings.request(user))
+                case "nobody":
+                    raise NotAllowedError(NO_DIRECT_MESSAGES)
+                case _:
+                    raise NotAllowedError(NOT_A_MEMBER)
         await self._check_role(user, place)
 
     async def _check_role(self, user: Identity, place: Place) -> None:
@@ -210,6 +216,8 @@ class RightsDirectory:
         """
         if not is_private(place) or place.platform == "terminal":
             return True
+        if self.direct(place.platform) == "nobody":
+            return False
         if self.direct(place.platform) == "paired":
             return await self.pairings.is_paired(user)
         if user.workspace in {"", *place.workspace.split(".")}:

@@ -176,6 +176,19 @@ async def test_direct_messages_are_for_members_of_a_server_with_the_bot(
     assert await known.lost(ANN, DIRECT)
 
 
+async def test_when_direct_messages_are_for_nobody_what_began_there_is_ended(
+    directory: Directory,
+) -> None:
+    known = directory(RolesSettings(), "nobody")
+
+    with pytest.raises(NotAllowedError, match="I do not answer direct messages"):
+        await known.check(ANN, DIRECT)
+    with pytest.raises(NotAllowedError, match="no access"):
+        await known.rights(ANN, DIRECT)
+    assert await known.lost(ANN, DIRECT)
+    assert not await known.lost(ANN, SERVER)
+
+
 async def test_a_user_of_another_company_is_no_member_in_direct_messages(
     slack: FakeOutlet, directory: Directory
 ) -> None:
