@@ -213,14 +213,17 @@ class AdminNotices:
         if not has_admin_powers(presser, about):
             return CommandReply(text=NOT_FOR_YOU, failed=True, refused=True)
         label, line = notice.buttons[number - 1]
+        settled = False
 
         async def settle(tx: Transaction) -> None:
+            nonlocal settled
             if not await stored.settle(tx, notice_id, by=user.key, chosen=label):
                 current = await stored.get(tx, notice_id)
                 by = await users.get(tx, current.user_id) if current else None
                 name = one_line(by.name, 60) if by else "Another admin"
                 chosen = current.chosen if current else label
                 raise BadRequestError(PRESSED.format(name=name, chosen=chosen))
+            settled = True
 
         incoming = Incoming(
             event_id=f"{notice_id}:{new_sortable_id()}",
@@ -233,6 +236,10 @@ class AdminNotices:
             reply = await carry_out(incoming, line, presser.role, also=settle)
         except BadRequestError as error:
             return CommandReply(text=str(error), failed=True, refused=True)
+        except Exception:
+            if settled:
+                await self.database.write(stored.reopen, notice_id, by=user.key)
+            raise
         if reply is None or not reply.failed:
             return reply or CommandReply(text=GONE, failed=True)
         await self.database.write(stored.reopen, notice_id, by=user.key)

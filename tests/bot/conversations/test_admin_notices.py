@@ -40,6 +40,7 @@ class Office:
     due: list[str] = field(default_factory=list)
     carried_out: list[str] = field(default_factory=list)
     reply: CommandReply = field(default_factory=lambda: CommandReply(text="Done."))
+    breaks: bool = False
 
     def __post_init__(self) -> None:
         events, outlets = EventBus(), {"discord": self.outlet}
@@ -73,6 +74,8 @@ class Office:
             async with self.database.transaction() as tx:
                 await given["also"](tx)  # type: ignore[operator]
             self.carried_out.append(f"{incoming.user.account} {role} {text}")
+            if self.breaks:
+                raise RuntimeError("The pump is broken.")
             return self.reply
 
         presser = Caller.of_user(user, role, Place("discord", "9", "8"))
@@ -190,6 +193,21 @@ async def test_a_command_that_fails_can_be_tried_again(
     done = await it.press(ROOT, Role.OPERATOR)
 
     assert (failed.text, failed.refused) == ("No water.", True)
+    assert (done.text, done.refused) == ("Done.", False)
+
+
+async def test_a_command_that_breaks_can_be_tried_again(
+    database: Database, clock: FakeClock
+) -> None:
+    it = office(database, clock, channel=CHANNEL)
+    await it.notices.announce(NOTICE)
+    it.breaks = True
+
+    with pytest.raises(RuntimeError, match="pump"):
+        await it.press(ROOT, Role.OPERATOR)
+    it.breaks = False
+    done = await it.press(EVE, Role.OPERATOR)
+
     assert (done.text, done.refused) == ("Done.", False)
 
 
