@@ -127,7 +127,7 @@ async def test_the_notice_of_a_limit_that_allows_nothing_has_no_button_that_rais
     async with database.transaction() as tx:
         notice = PoolNotice(payer=payer, pool=pool, state=state, exhausted=True)
         await spending_notices(database, clock).tell(tx, notice)
-        stored = await tx.scalar(select(tables.admin_notices.c.buttons))
+        stored = (await tx.scalars(select(tables.admin_notices.c.buttons))).one()
 
     assert len(stored) == buttons
 
