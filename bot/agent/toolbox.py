@@ -36,6 +36,7 @@ FOREIGN = "the conversation holds content that neither you nor the bot wrote"
 OTHERS = "others take part in this conversation, and this reads or changes what is yours alone"
 DESTROYS = f"not everything could be restored afterwards, and {FOREIGN}"
 NOBODY = "{} needs a user's yes, and there is no one to ask: it was not done."
+CHANGED = "{} was permitted, but not done: meanwhile this applies: {}."
 FAILED = "{} failed on our side: it was not done."
 
 
@@ -296,7 +297,13 @@ class Toolbox:
                     ids = (each.context.call_id for each in asked)
                     self._refusals |= dict(zip(ids, refusals, strict=True))
             refused = self._refusals.pop(context.call_id)
-            return refused or await self._gate.begin(tool, call, context)
+            if refused:
+                return refused
+            # The answer may have taken minutes, in which rules or rights have changed.
+            now = await self._judge(tool, call, context)
+            if now.decision is Decision.DENY or now.approver not in {"", verdict.approver}:
+                return CHANGED.format(tool.name, now.reason)
+            return await self._gate.begin(tool, call, context)
         except ToolError as error:
             return str(error)
 

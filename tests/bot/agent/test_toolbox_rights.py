@@ -9,8 +9,9 @@ from bot.agent.permissions import Permissions, read_rules
 from bot.agent.protocols import AskedCall
 from bot.agent.toolbox import DESTROYS, FOREIGN, OTHERS, Approved, Toolbox
 from bot.errors import BotError
+from bot.rights.effective import Rights, RightsLevel
 from bot.tasks import Tasks
-from bot.values import Json
+from bot.values import Json, Place
 from skills.base import Audience, Effects, Reach, Tool, ToolContext, tool
 from tests.bot.agent.test_toolbox import FakeGate
 from tests.bot.agent.things import Office, a_tool, results_shown, texts_of
@@ -225,6 +226,30 @@ async def test_the_owner_of_a_run_is_not_asked_about_arguments_that_cannot_be(ta
 
     assert gate.asked == []
     assert "`what` is required" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("rule", "done"), [("ask", True), ("allow", True), ("deny", False), ("ask:lead", False)]
+)
+async def test_after_a_yes_the_rights_are_those_of_that_moment(
+    tasks: Tasks, rule: str, done: bool
+) -> None:
+    class SlowGate(FakeGate):
+        async def permit(self, asked: Sequence[AskedCall]) -> list[str]:
+            rules.append(rule)
+            return await super().permit(asked)
+
+    async def rights() -> Rights:
+        level = RightsLevel(key="r", title="a role", rules=read_rules({"post": rules[-1]}))
+        return Rights((level,))
+
+    rules, around = ["ask"], replace(caller(), rights=rights, place=Place("discord", "9", "8"))
+    box = Toolbox([POST], is_subagent=True, tasks=tasks, timeout_seconds=30, gate=SlowGate())
+
+    result = await box.call(call("post", "a"), around)
+
+    assert result.failed is not done
+    assert ("was permitted, but not done: meanwhile this applies" in result.text) is not done
 
 
 async def test_an_approved_step_asks_no_more_and_later_steps_do(tasks: Tasks) -> None:
