@@ -40,6 +40,8 @@ REFUSED = {
     "expired": "The user did not answer within 10 minutes, which is a no: {tool} was not "
     "called. Find another way, or go on without it.",
     "withdrawn": "{tool} was not called: the run is being ended.",
+    "changed": "{tool} was not called: since you asked, a rule was changed that says who decides. "
+    "Call it again to ask again.",
     "unasked": "{tool} was not called, and the user was not asked: they left "
     f"{MOST_UNANSWERED} questions unanswered. Find another way, or go on without it.",
 }
@@ -98,7 +100,10 @@ class OwnerQuestions(AnswerWaiter):
             for question in questions:
                 known = await run_questions.get(tx, question.id)
                 leader = known and await run_questions.get(tx, known.shown_with or known.id)
-                if known is not None and leader is not None and leader.is_open:
+                if known is not None and known.approver != question.approver:
+                    # An earlier attempt asked somebody else, before a rule was changed.
+                    decided[known.id] = replace(question, status="changed")
+                elif known is not None and leader is not None and leader.is_open:
                     groups.setdefault(leader.id, []).append(known)
                 elif known is not None and leader is not None:
                     if leader.status == "yes":

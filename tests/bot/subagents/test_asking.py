@@ -91,6 +91,22 @@ async def test_the_owners_yes_for_the_whole_run_does_not_answer_the_question_to_
     assert asked.posted == []
 
 
+async def test_the_owners_yes_before_a_restart_does_not_answer_what_a_role_decides_now(
+    asked: Asked, alice: Identity
+) -> None:
+    channel = Place("discord", "900", "800")
+    run = await asked.run(alice, **place_columns(channel))
+    asking = asked.asking(run, alice)
+    await asked.put(asking, run, "1.0", status="yes")
+    box = asked.toolbox(asking, asked.mail(), mail="ask:lead")
+
+    result = await box.call(letter("1.0"), asked.context(run, alice, "1.0"))
+
+    assert result.failed
+    assert "Call it again to ask again" in result.text
+    assert asked.posted == []
+
+
 async def test_one_yes_begins_no_call_of_an_attempt_that_was_taken_over(
     asked: Asked, alice: Identity
 ) -> None:
