@@ -116,7 +116,8 @@ async def raise_limit(call: CommandCall) -> CommandReply:
         )
         if states:
             effect = f"by {raised} until midnight UTC"
-            await audit.record(tx, caller.entry("raise", now, subject=ids[0], effect=effect))
+            raised_ids = ", ".join(each.id for each in states)
+            await audit.record(tx, caller.entry("raise", now, subject=raised_ids, effect=effect))
     if not states:
         shown = limits_text(await bot.ledger.states(payer)) or NO_LIMITS
         raise NotFoundError(NOT_RAISED.format(name=one_line(name, 40), limits=shown))

@@ -194,6 +194,8 @@ async def test_a_raise_in_a_unit_that_the_limit_does_not_have_is_refused(
         refused = await it.command(ADMIN, "/retinue raise channel $1")
         raised = await it.command(ADMIN, "/retinue raise bot $1")
         more_of = {row["id"].count("-"): row["extra_cost"] for row in await it.rows(pools)}
+        await it.command(ADMIN, "/retinue raise bot $1 500")
+        audited = [row["subject"] for row in await it.rows(audit) if row["action"] == "raise"]
 
     assert refused.failed
     assert "no limit “channel” is in that unit" in refused.text
@@ -201,6 +203,7 @@ async def test_a_raise_in_a_unit_that_the_limit_does_not_have_is_refused(
     assert not raised.failed
     # The pools of the day have more hyphens than that of the month.
     assert more_of == {2: 0, 1: 1_000_000}
+    assert [each.count("bot|") for each in audited] == [1, 2]
 
 
 async def test_an_admin_of_a_server_raises_what_is_limited_there_and_nothing_else(
