@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from bot.rights.describing import DEFAULT, RightsSources
 from bot.rights.settings import role_of
 from bot.values import Identity, Place
 
+#: The source of every value while the file has a mistake, or is being replaced.
+FORMER = "from before the last change of the file"
 #: Names of configuration keys → the line of the file, or the variable, that sets them.
 Origins = Mapping[str, str]
 
@@ -36,11 +39,10 @@ class SettingsReport:
             NotAllowedError: The role depends on the platform, which does not answer.
         """
         role = await self.directory.role_of(user, place)
-        try:
-            known = origins(self.config.file, os.environ)
-        except ConfigError:
-            # The file is being replaced: its former content is in force.
-            known = {}
+        known: Origins | None = None
+        if self.config.is_of_file:
+            with suppress(ConfigError):
+                known = origins(self.config.file, os.environ)
         return sources_of(self.config, known).described(role, place)
 
     async def standing(self, user: Identity, place: Place) -> frozenset[str]:
@@ -48,11 +50,18 @@ class SettingsReport:
         return await self.directory.standing(user, place)
 
 
-def sources_of(config: LiveConfig, known: Origins) -> RightsSources:
-    """Return the settings that rights are made of, with their sources."""
+def sources_of(config: LiveConfig, known: Origins | None) -> RightsSources:
+    """Return the settings that rights are made of, with their sources.
+
+    Args:
+        config: The configuration in force.
+        known: The origins of its keys; `None` while the file has another content.
+    """
     now = config()
 
     def origin(key: str) -> str:
+        if known is None:
+            return FORMER
         # The rules and limits of a level stand below its key.
         below = (text for name, text in known.items() if name.startswith(f"{key}."))
         return known.get(key) or next(below, DEFAULT)

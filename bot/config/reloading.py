@@ -108,6 +108,11 @@ class ConfigWatch:
         """The file; `None` for none."""
         return self._file
 
+    @property
+    def is_valid(self) -> bool:
+        """True if the file could be used when it was last read."""
+        return self._valid
+
     async def run(self, report: Callable[[Reload], Awaitable[None]]) -> None:
         """Look at the file again and again, until cancelled; report each change.
 
@@ -228,6 +233,11 @@ class LiveConfig:
         """The watched file; `None` for none."""
         found: Path | None = getattr(self._current, "file", None)
         return found if found is not None and found.exists() else None
+
+    @property
+    def is_of_file(self) -> bool:
+        """False while the watched file has a mistake: a former content is in force."""
+        return bool(getattr(self._current, "is_valid", True))
 
     def direct_messages(self, platform: str) -> str:
         """Return the setting `direct_messages` of a platform."""

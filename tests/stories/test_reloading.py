@@ -114,6 +114,22 @@ async def test_in_the_terminal_a_change_counts_and_its_admin_reads_it(
         await it.shows("must be at least 1")
 
 
+async def test_while_the_file_has_a_mistake_no_line_of_it_is_the_source_of_a_value(
+    sqlite_url: str, file: LiveFile
+) -> None:
+    access = AccessSettings(admins=("terminal:root",))
+    async with at_terminal(sqlite_url, Play(), name="root", file=file, access=access) as it:
+        await file.counts("roles: {everyone: {denied_tools: [shell]}}\n")
+        it.send("/settings")
+        await it.shows("config.yaml line 1")
+        file.replace("# Denied:\nroles: {everyone: {denied_tools: [shell], agents: general}}\n")
+        await it.shows("stays in force")
+        it.send("/settings")
+        await it.shows("roles.everyone.denied_tools, from before the last change of the file")
+
+        assert "config.yaml line 2" not in it.read
+
+
 async def test_a_misspelt_name_of_a_right_is_named_with_the_change(
     sqlite_url: str, file: LiveFile
 ) -> None:
