@@ -33,6 +33,7 @@ from bot.values import (
 )
 from db import pauses as pause_rules
 from db.database import Transaction
+from db.pauses import Pause
 from db.rows import PLACE, change, count_rows, one_of
 from db.runs import COLUMNS, NEW_RUNS, RUNS, NewRun, Run
 from db.tables import pauses, run_messages, run_questions, turns, users
@@ -247,6 +248,12 @@ async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
         admitted = admitted.values(status=str(status), ready_at=None, updated_at=now)
         promoted.append(RUNS.of((await tx.execute(admitted)).one()))
     return promoted
+
+
+async def unpaused(tx: Transaction, user_id: str, paused: Sequence[Pause]) -> int:
+    """Return the number of a user's queued runs that no pause holds."""
+    waiting = await RUNS.find_all(tx, _WAITS, runs.c.user_id == user_id, order=[runs.c.number])
+    return sum(pause_rules.covering(paused, user_id, run.place) is None for run in waiting)
 
 
 async def queue_position(tx: Transaction, run: Run) -> int:

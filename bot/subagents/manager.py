@@ -217,7 +217,12 @@ class SubagentManager:
         held = pauses.covering(paused, plan.run.user_id, plan.run.place) is not None
         if held and not may_queue:
             raise NotAllowedError(NOT_DELEGATED)
-        decision = decide(settings, before.usage, now, may_queue=may_queue, paused=held)
+        usage = before.usage
+        if paused and usage.queued and not held:
+            # Runs that a pause holds elsewhere neither come first nor fill the queue here.
+            queued = await admission.unpaused(tx, plan.run.user_id, paused)
+            usage = replace(usage, queued=queued)
+        decision = decide(settings, usage, now, may_queue=may_queue, paused=held)
         waits = decision is Admission.QUEUED
         status = RunStatus.QUEUED if waits else RunStatus.ACCEPTED
         run = await admission.insert_run(tx, plan.run, status, now)

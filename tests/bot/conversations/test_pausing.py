@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from bot.errors import LimitReachedError, NotAllowedError
 from bot.subagents.requests import RunRequest
-from bot.values import Identity, RunStatus
+from bot.values import Identity, Place, RunStatus
 from db import pauses
 from db.database import DatabaseSettings
 from db.pauses import Pause
@@ -90,3 +91,23 @@ async def test_no_more_runs_wait_for_the_end_of_a_pause_than_may_wait(
 
     assert {each.run.status for each in spawned} == {RunStatus.QUEUED}
     assert refused.value.limit == "subagents.max_queued_per_user"
+
+
+async def test_runs_that_a_pause_holds_in_one_channel_hold_none_in_another(
+    process: Process, alice: Identity
+) -> None:
+    office = process.office
+    await Stored(process.database, process.clock).person(alice)
+    here, there = (replace(caller(alice).place, channel=name) for name in ("barn", "yard"))
+    pause = Pause(place=here, paused_by="discord::1", created_at=process.clock())
+    await process.database.write(pauses.put, pause)
+
+    async def ask(place: Place) -> RunStatus:
+        asks = replace(caller(alice), place=place)
+        return (await office.manager.spawn(RunRequest(task="Dig"), asks)).run.status
+
+    held = [await ask(here) for _ in range(office.manager.settings().max_queued_per_user)]
+    elsewhere = await ask(there)
+
+    assert set(held) == {RunStatus.QUEUED}
+    assert elsewhere is RunStatus.ACCEPTED
