@@ -46,7 +46,7 @@ NO_DIRECT_MESSAGES = "I do not answer direct messages."
 LOST = "You have no access to this bot here any more."
 
 
-#: A user in a server or workspace.
+#: A user in a channel.
 _Key = tuple[Identity, str, str, str]
 
 
@@ -97,9 +97,9 @@ class Memberships:
 
 
 def _key(user: Identity, place: Place) -> _Key:
-    # A user of another company is a member of single channels.
-    stranger = user.workspace not in {"", *place.workspace.split(".")}
-    return (user, place.platform, place.workspace, place.channel * stranger)
+    # By channel: a user of another company is a member of single ones, and the bot may answer in
+    # some of them alone.
+    return (user, place.platform, place.workspace, place.channel)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,15 @@ class DiscordMembers:
     async def membership(self, user: Identity, place: Place, *, groups: bool = True) -> Membership:
         """Return the membership of a user in a server; for no server, in any of the bot's.
 
-        A server that `discord.guilds` does not name has no members.
+        A server that `discord.guilds` does not name has no members, and neither has a channel that
+        `discord.channels` does not name.
 
         Raises:
             DeliveryError: Discord does not answer.
         """
         if place.workspace:
+            if not await self._answers_in(place):
+                return ABSENT
             return await self._in(place.workspace, user)
         if not self.policy.admits(DiscordUser(account=user.account)):
             return ABSENT
@@ -49,6 +52,24 @@ class DiscordMembers:
             if await self._is_in_any(servers[first : first + AT_ONCE], user):
                 return Membership()
         return ABSENT
+
+    async def _answers_in(self, place: Place) -> bool:
+        """Return True if the bot answers in a channel or in its category."""
+        if not place.channel or self.policy.answers_in(place, ""):
+            return True
+        number = int(place.channel)
+        channel = self.client.get_channel(number)
+        category = getattr(channel, "category_id", None)
+        if channel is None:
+            # Without the events of its server.
+            try:
+                read = await self.sender.ask(lambda: self.client.http.get_channel(number))
+            except DeliveryError as error:
+                if isinstance(error.__cause__, discord.NotFound | discord.Forbidden):
+                    return False
+                raise
+            category = read.get("parent_id")
+        return self.policy.answers_in(place, str(category or ""))
 
     async def _is_in_any(self, guilds: Sequence[str], user: Identity) -> bool:
         try:

@@ -80,17 +80,21 @@ class DiscordAccessPolicy(Deduplicator):
             category: The category of the channel; empty for none.
         """
         settings = self._settings()
-        channels = {place.channel, place.thread, category}
         if not place.workspace:
             if settings.direct_messages == "nobody":
                 return AccessRefusal(NO_DIRECT_MESSAGES)
         elif not self.serves(place.workspace):
             return AccessRefusal(NOT_THIS_SERVER, silent=True)
-        elif settings.channels is not None and not channels & set(settings.channels):
+        elif not self.answers_in(place, category):
             return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
         if self.admits(user):
             return None
         return AccessRefusal(ROLES_UNKNOWN if settings.roles and not place.workspace else NOT_YOU)
+
+    def answers_in(self, place: Place, category: str) -> bool:
+        """Return True if the bot answers in a channel or thread of a server, or in its category."""
+        channels = self._settings().channels
+        return channels is None or not {place.channel, place.thread, category}.isdisjoint(channels)
 
     def serves(self, guild: str) -> bool:
         """Return True if the bot answers in a server."""

@@ -212,7 +212,7 @@ async def test_many_old_rows_are_deleted_in_one_pass_and_others_get_their_turn_i
         assert database.transactions - before >= 6
         between = {count for count in seen if 0 < count < number}
         # A busy machine may not look after every batch.
-        assert len(between) > 1
+        assert between
         assert between <= {1 + retention.BATCH * step for step in range(5)}
 
 

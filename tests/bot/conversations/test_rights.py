@@ -1,6 +1,7 @@
 """The roles and rights of users are those of now, and are not guessed when a platform is away."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -80,6 +81,26 @@ async def test_a_role_that_is_removed_counts_no_more_within_two_minutes(
     assert (first, soon, later.role) == ("lead", "lead", "guest")
     assert later.refusal("tools", "shell")
     assert len(outlet.looked_up) == 2
+
+
+async def test_who_has_no_access_to_one_channel_has_it_to_another(
+    clock: FakeClock, database: Database
+) -> None:
+    class Picky(FakeOutlet):
+        """Answers in one channel."""
+
+        async def membership(
+            self, user: Identity, place: Place, *, groups: bool = True
+        ) -> Membership:
+            """Return a membership of that channel alone."""
+            return Membership(present=place.channel == SERVER.channel)
+
+    known = Memberships({"discord": Picky("discord")}, clock)
+    elsewhere = replace(SERVER, channel="80011")
+
+    found = [(await known.of(ANN, place)).present for place in (elsewhere, SERVER, elsewhere)]
+
+    assert found == [False, True, False]
 
 
 async def test_what_an_event_tells_is_not_asked_for(

@@ -63,7 +63,11 @@ class Waits:
             task = group.create_task(
                 self.waits.wait(handles, who, everything=everything, seconds=seconds)
             )
-            await asyncio.sleep(0)
+
+            async def begun() -> bool:
+                return task.done() or await self.is_listening()
+
+            await eventually(begun, "a wait that knows its runs")
             yield task
 
 
@@ -84,7 +88,6 @@ async def test_an_event_of_this_process_ends_a_wait_at_once(
     run_id = await running(it, alice)
 
     async with asyncio.timeout(10), it.waiting(model_of(alice), run_id) as task:
-        await eventually(it.is_listening, "a wait that listens")
         await it.end(run_id, status)
         it.publish(run_id, alice)
 

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.discord.people import identity_of
+from bot.platforms.discord.people import DiscordAccessPolicy, identity_of
+from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.reading import Membership
 from bot.values import Place
 from tests.bot.platforms.discord.speaking import Stand, stand
@@ -68,6 +70,30 @@ async def test_an_unreachable_server_makes_nobody_absent(at: Stand) -> None:
 
     with pytest.raises(DeliveryError):
         await at.outlet.membership(identity_of(at.alice.id), Place("discord", "", "55"))
+
+
+async def test_a_channel_in_which_the_bot_does_not_answer_makes_nobody_a_member() -> None:
+    async with stand() as at:
+        category = at.fake.add_channel(at.guild, "farms", kind="category")
+        farm = at.fake.add_channel(at.guild, "farm", category=category)
+        policy = DiscordAccessPolicy(DiscordSettings(channels=("70007", str(category.id))))
+        members = replace(at.outlet._members, policy=policy)
+        server, general = str(at.guild.id), str(at.channel.id)
+        places = [
+            Place("discord", server, channel, thread)
+            for channel, thread in (
+                (general, ""),
+                (general, "70007"),
+                (str(farm.id), ""),
+                ("99", ""),
+            )
+        ]
+
+        found = [
+            (await members.membership(identity_of(at.alice.id), each)).present for each in places
+        ]
+
+        assert found == [False, True, True, False]
 
 
 async def test_a_server_in_which_the_bot_does_not_answer_makes_nobody_a_member() -> None:
