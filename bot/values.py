@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar, get_args
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
-from pydantic_core import PydanticKnownError
+from pydantic import BaseModel, ConfigDict, model_validator
 
 #: Returns the current time, aware, in UTC.
 Clock = Callable[[], datetime]
@@ -45,16 +44,21 @@ class Settings(BaseModel):
         """Return itself: a fixed group stands in for a live one."""
         return self
 
-    @field_validator("*", mode="before")
+    @model_validator(mode="before")
     @classmethod
-    def _is_no_truth(cls, value: object, info: ValidationInfo) -> object:
+    def _has_no_truth_for_numbers(cls, given: Any) -> Any:
         """Refuse `yes` for a number, which would be 1: one day, one step."""
-        if type(value) is bool and info.field_name is not None:
-            kind = cls.model_fields[info.field_name].annotation
-            kinds = {kind, *get_args(kind)}
-            if bool not in kinds and kinds & {int, float}:
-                raise PydanticKnownError("int_type" if int in kinds else "float_type")
-        return value
+        if not isinstance(given, dict):
+            return given
+        wrong: dict[str, str] = {}
+        for name, value in given.items():
+            if type(value) is bool and name in cls.model_fields:
+                kind = cls.model_fields[name].annotation
+                kinds = {kind, *get_args(kind)}
+                if bool not in kinds and kinds & {int, float}:
+                    # As a text it is no number: the error names the key.
+                    wrong[name] = str(value)
+        return {**given, **wrong} if wrong else given
 
 
 Section = TypeVar("Section", bound=Settings)
