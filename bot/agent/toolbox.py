@@ -15,7 +15,7 @@ from bot.agent.permissions import ALL_ALLOWED, Decision, Permissions, Verdict
 from bot.agent.plain import cut
 from bot.agent.protocols import AskedCall, RunApprover, TurnApprover
 from bot.agent.sanitizer import for_log, stored
-from bot.errors import BotError, FencedError, LeftError, ToolError
+from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError, ToolError
 from bot.models.base import OfferedTools, ToolDescription, offered
 from bot.tasks import Tasks
 from bot.values import Json
@@ -38,6 +38,7 @@ DESTROYS = f"not everything could be restored afterwards, and {FOREIGN}"
 NOBODY = "{} needs a user's yes, and there is no one to ask: it was not done."
 CHANGED = "{} was permitted, but not done: meanwhile this applies: {}."
 FAILED = "{} failed on our side: it was not done."
+UNSTORED = "{} This call is not repeated by itself: make it again later, or tell the user."
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +297,7 @@ class Toolbox:
                     refusals = await self._gate.permit(asked)
                     ids = (each.context.call_id for each in asked)
                     self._refusals |= dict(zip(ids, refusals, strict=True))
-            refused = self._refusals.pop(context.call_id)
-            if refused:
+            if refused := self._refusals.pop(context.call_id):
                 return refused
             # The answer may have taken minutes, in which rules or rights have changed.
             now = await self._judge(tool, call, context)
@@ -358,8 +358,7 @@ class Toolbox:
         if task.cancelled():
             return f"{tool.name} was cancelled from within. Try another way, or go on.", True
         if task.done():
-            result: tuple[str, bool] = task.result()
-            return result
+            return task.result()
         over = loop.time() < deadline
         task.cancel()
         await asyncio.wait({task}, timeout=GRACE_SECONDS)
@@ -380,7 +379,8 @@ async def _guarded(tool: Tool, arguments: Json, context: ToolContext) -> tuple[s
     except (FencedError, LeftError):
         raise  # no error of the tool: the work itself ends here
     except BotError as error:
-        return str(error), True
+        outage = isinstance(error, DatabaseUnreachableError)
+        return UNSTORED.format(error) if outage else str(error), True
     except Exception:
         log.exception("The tool %s failed", tool.name)
         return BROKEN.format(tool.name), True

@@ -43,7 +43,11 @@ class Script:
         if kind == "spawn" and not results:
             work = {"task": f"work {token}", "label": token}
             return Reply(calls=(Call("sessions_spawn", work),), latency_seconds=0.2)
-        return Reply(text=f"Answer {token}", latency_seconds=0.5, gap_seconds=0.02)
+        text = f"Answer {token}"
+        if kind == "spawn":
+            # What came of it: a refusal in an outage is told to the user, as a model does.
+            text = f"{text}. {said(body['messages'][-1])[:300]}"
+        return Reply(text=text, latency_seconds=0.5, gap_seconds=0.02)
 
 
 def _newest(body: Json) -> tuple[str, str, int]:

@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 420.0
 BEFORE_OUTAGE_SECONDS = 10.0
 #: So long after an outage what was refused in it is not answered any more.
 AFTER_OUTAGE_SECONDS = 30.0
-_REFUSED = re.compile(r"(cannot be reached|cannot store anything) right now")
+_REFUSED = re.compile(r"cannot (be reached|be read or written|store anything) right now")
 _ANNOUNCED = re.compile(r"\b(Answer|Result) (m\d{5})\b")
 KINDS = ("talk", "talk", "talk", "thread", "spawn", "spawn", "command")
 

@@ -218,6 +218,19 @@ async def test_what_a_tool_says_about_its_failure_reaches_the_model(
     assert await box.result(fail) == ToolResult("id", str(error), failed=True)
 
 
+async def test_a_call_that_an_outage_has_stopped_is_not_taken_for_work_that_goes_on(
+    box: Box,
+) -> None:
+    async def fail(_: ToolContext, __: Json) -> str:
+        raise DatabaseUnreachableError("It cannot be reached. What is under way continues.")
+
+    result = await box.result(fail)
+
+    assert result.failed
+    assert result.text.startswith("It cannot be reached.")
+    assert "This call is not repeated by itself" in result.text
+
+
 async def test_a_broken_tool_is_logged_and_its_cause_is_kept_from_the_model(
     box: Box, caplog: pytest.LogCaptureFixture
 ) -> None:
