@@ -18,7 +18,7 @@ from bot.subagents.limits import SubagentSettings
 from bot.values import Place, RunStatus, short
 from db import run_questions, runs, tables
 from tests.fakes.anthropic_server import Reply
-from tests.stories.asking import ASKS, World
+from tests.stories.asking import ASKS, World, told_to_runs
 from tests.stories.stage import (
     ADMIN,
     ALICE,
@@ -202,7 +202,7 @@ async def test_a_caller_takes_away_what_the_agent_may(database_url: str) -> None
         await it.outlet.replied()
         await it.ended("Paint", RunStatus.COMPLETED)
 
-        assert "You have no tool 'paint'" in heard(play)
+        assert "You have no tool 'paint'" in told_to_runs(play)
         assert world.done == []
 
 

@@ -39,7 +39,10 @@ async def asked_to_stop(chat: Chat, play: Play) -> tuple[Talk, Shown]:
     run = await newest_run(chat.running, "Dig")
     play.main += [call("sessions_stop", run_id=run.id), Reply(text="I asked you.")]
     await chat.write("alice", talk, "Please stop it.")
-    return talk, await chat.reads(talk, "Shall I")
+    question = await chat.reads(talk, "Shall I")
+    # Then it is stored in which message it stands, as an answer in words needs.
+    await chat.reads(talk, "I asked you.")
+    return talk, question
 
 
 async def status_of(chat: Chat) -> RunStatus:
@@ -136,6 +139,7 @@ async def test_reports_of_a_run_are_posted_for_those_who_want_progress(chat_way:
     )
     async with new_chat(chat_way) as chat, chat.bot(play):
         talk = await chat.ask("bob", "Hello")
+        await chat.reads(talk, "Hello.")
         answer = await chat.command("alice", talk, "subagents notify", how="progress")
         assert "what it reports" in answer.text
         talk = await chat.ask("alice", "Dig, please.")

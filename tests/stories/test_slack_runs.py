@@ -182,7 +182,10 @@ async def asked_to_stop(it: Scene, play: Play) -> tuple[Message, Message]:
     run = await newest_run(it.bot, "Dig")
     play.main += [call("sessions_stop", run_id=run.id), Reply(text="I asked you.")]
     await it.slack.say(it.office.alice, it.office.channel, "Please stop it.", thread=asked)
-    return asked, await it.reads(asked, "Shall I")
+    question = await it.reads(asked, "Shall I")
+    # Then it is stored in which message it stands.
+    await it.reads(asked, "I asked you.")
+    return asked, question
 
 
 async def test_the_text_of_a_run_can_do_nothing_to_the_room(way: Way) -> None:
