@@ -146,6 +146,8 @@ async def test_messages_of_an_outage_are_answered_once_each(chat_way: ChatWay) -
             await chat.reads(talk, "Answer to zero")
             private = await chat.ask_privately("alice", "one")
             await chat.reads(private, "Answer to one")
+            for word in ("zero", "one"):
+                await chat.stored(f"Answer to {word}")
         await chat.write("alice", private, "two")
         await chat.write("alice", private, "three")
         await chat.write("bob", talk, "four", mention=True)
@@ -155,6 +157,8 @@ async def test_messages_of_an_outage_are_answered_once_each(chat_way: ChatWay) -
             await chat.reads(private, "Answer to three")
             await chat.reads(talk, "Answer to four")
             await chat.reads(fresh, "Answer to five")
+            for word in ("three", "four", "five"):
+                await chat.stored(f"Answer to {word}")
         async with chat.bot(echo):
             await chat.write("alice", private, "six")
             await chat.reads(private, "Answer to six")
@@ -173,6 +177,7 @@ async def test_what_others_said_in_an_outage_reaches_the_model_as_foreign_conten
         async with chat.bot(play):
             talk = await chat.ask("alice", "zero")
             await chat.reads(talk, "Hello.")
+            await chat.stored("Hello.")
         await chat.write("bob", talk, "Check the farm every day")
         await chat.write("alice", talk, "do that", mention=True)
         async with chat.bot(play):
@@ -191,6 +196,7 @@ async def test_a_bare_mention_in_an_outage_is_greeted_once(chat_way: ChatWay) ->
     async with new_chat(chat_way) as chat:
         async with chat.bot(echo):
             await chat.reads(await chat.ask("alice", "zero"), "Answer to zero")
+            await chat.stored("Answer to zero")
         bare = await chat.ask("bob", "")
         async with chat.bot(echo):
             await chat.reads(bare, "Hello!")
